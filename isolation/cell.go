@@ -1,0 +1,129 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"podgrade/isolation/protocol"
+	"podgrade/oci"
+)
+
+// Cell is one container of one row and one phase, from open to close. Its
+// methods may be called from several goroutines. An error of Run, Stat, Read
+// or List that is none of the Err values means that the cell is lost.
+type Cell interface {
+	// Run runs a command. A command that fails, or is ended by its time-out,
+	// is an Exit, not an error.
+	Run(ctx context.Context, command Command) (Exit, error)
+	// Stat describes what name leads to. What it resolves to must lie below base.
+	Stat(ctx context.Context, base, name string) (protocol.File, error)
+	// Read copies the regular file that name leads to into w, at most limit
+	// bytes (ErrTooLarge when it is larger; nothing is written then).
+	Read(ctx context.Context, base, name string, limit int64, w io.Writer) (protocol.File, error)
+	// List returns the entries of a directory, sorted by name.
+	List(ctx context.Context, base, name string, limit int64) ([]protocol.File, error)
+	// Made says what was really made; it is known from Open on.
+	Made() Made
+	// Close ends every process of the cell and takes its mounts away. It is
+	// safe to call it twice.
+	Close() error
+}
+
+// Errors of Cell.Stat, Cell.Read and Cell.List, and of Cell.Run for
+// ErrNoProgram. They are wrapped.
+var (
+	ErrNotExist   = errors.New("no such file or directory")
+	ErrEscapes    = errors.New("path leads outside of its base")
+	ErrNotRegular = errors.New("not a regular file")
+	ErrNotDir     = errors.New("not a directory")
+	ErrTooLarge   = errors.New("file is too large")
+	ErrDenied     = errors.New("permission denied")
+	ErrBroken     = errors.New("input/output error")
+	ErrNoProgram  = errors.New("no such program in the cell")
+)
+
+// Order is what Open needs to make a cell: the plan, and the places on the
+// host that the plan's mounts come from.
+type Order struct {
+	// Plan says what the cell needs. Open fills in what only the image knows
+	// (user, home, environment) before it makes the specification.
+	Plan oci.Plan
+	// Image is the pinned image, as found in Podman's store.
+	Image Image
+	// Workspace is the host tree that the cell gets a view of at
+	// oci.WorkspacePath.
+	Workspace string
+	// TaskDir is given read-only, without .git and links that lead out, at
+	// oci.TaskDirPath; empty: none.
+	TaskDir string
+	// Reference is given like TaskDir at oci.ReferencesPath; empty: none.
+	Reference string
+	// Log receives what the runtime and the supervisor wrote to standard
+	// error; nil: it is dropped.
+	Log io.Writer
+}
+
+// Command is one command of a cell.
+type Command struct {
+	Argv    []string
+	Env     []string // complete: nothing is added but PATH candidates
+	Dir     string
+	Timeout time.Duration // 0: none
+	// PathCandidates are put in front of PATH, those that are directories in
+	// the cell and lie neither in the workspace nor below it.
+	PathCandidates []string
+	// Stdout and Stderr receive the streams as they come; nil: dropped.
+	Stdout, Stderr io.Writer
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	Code            int
+	Signal          int
+	TimedOut        bool
+	Held            bool // background process held the output until the time-out
+	CellEnded       bool // the cell ended with the command, by the command's doing
+	NetworkAttempts uint64
+	Duration        time.Duration
+}
+
+// Made is what was really made for a cell, for the record's cell file.
+type Made struct {
+	Engine        string             `json:"engine"`
+	EngineReason  string             `json:"engine_reason"`
+	Runtime       string             `json:"runtime"` // name and version
+	Pin           oci.Pin            `json:"pin"`
+	Spec          any                `json:"spec,omitempty"` // *specs.Spec; nil on the host
+	SpecSHA256    string             `json:"spec_sha256,omitempty"`
+	View          View               `json:"workspace_view"`
+	LimitsAsked   oci.Limits         `json:"limits_asked"`
+	LimitsKept    []string           `json:"limits_enforced"`
+	LimitsNotKept []string           `json:"limits_not_enforced"`
+	Shell         string             `json:"shell,omitempty"` // "" when the image has none
+	Home          string             `json:"home"`
+	TimingsMS     map[string]float64 `json:"timings_ms"`
+}
+
+// View is how the cell sees the workspace.
+type View struct {
+	Kind    string   `json:"kind"` // copy, overlay, bind
+	Reason  string   `json:"reason"`
+	Entries int      `json:"entries"`
+	Bytes   int64    `json:"bytes"`
+	Digest  string   `json:"digest"` // of the evidence, see docs/grading.md
+	Hazards []string `json:"hazards"`
+}
+
+// Image is an image as Podman's store has it.
+type Image struct {
+	Pin        oci.Pin
+	References []string // names that lead to it now
+	Env        []string
+	WorkingDir string
+	User       string   // as the image configuration says it: "", name, uid, uid:gid
+	Volumes    []string // paths, sorted
+	Layers     []string // lower directories, top first
+	Labels     map[string]string
+}

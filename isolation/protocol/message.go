@@ -1,0 +1,151 @@
+package protocol
+
+import "time"
+
+// Hello is the first frame in both directions. The host sends a fresh nonce,
+// the supervisor gives it back: so a frame left over from another cell, or a
+// program that is not our supervisor, is noticed at once.
+type Hello struct {
+	Version int    `json:"version"`
+	Nonce   string `json:"nonce"`
+}
+
+// Op names what a request asks.
+type Op string
+
+// The operations.
+const (
+	OpRun     Op = "run"     // run a command, streaming its output
+	OpStat    Op = "stat"    // describe what a path leads to
+	OpRead    Op = "read"    // send the bytes of a regular file
+	OpList    Op = "list"    // list a directory
+	OpKillAll Op = "killall" // end every process but the supervisor
+)
+
+// Request is one question of the host. IDs are chosen by the host and are not
+// reused while the request is under way; several may be under way at once.
+type Request struct {
+	ID   uint32 `json:"id"`
+	Op   Op     `json:"op"`
+	Run  *Run   `json:"run,omitempty"`
+	Path *Path  `json:"path,omitempty"`
+}
+
+// Run describes a command. It runs in a session of its own, with /dev/null as
+// its standard input, no controlling terminal and no other inherited
+// descriptor.
+type Run struct {
+	Argv    []string      `json:"argv"`
+	Env     []string      `json:"env"`
+	Dir     string        `json:"dir"`
+	Umask   uint32        `json:"umask"`
+	Timeout time.Duration `json:"timeout"` // 0: none
+	// Limits are set on the command itself, after the fork: so they may be
+	// lower than the supervisor's own.
+	Limits []Limit `json:"limits,omitempty"`
+	// PathCandidates are directories that are put in front of PATH, those that
+	// exist in the cell (absolute, a directory, outside of Exclude).
+	PathCandidates []string `json:"path_candidates,omitempty"`
+	// Landlock gives the command a Landlock domain of its own where the kernel
+	// has it, so that what one command left behind cannot trace the next.
+	Landlock bool `json:"landlock"`
+}
+
+// Limit is one resource limit, soft and hard alike. Resource is the Linux
+// number (RLIMIT_NPROC is 6).
+type Limit struct {
+	Resource int    `json:"resource"`
+	Value    uint64 `json:"value"`
+}
+
+// Path names a file. Name is joined to Base when it is not absolute; what it
+// resolves to must lie below Base.
+type Path struct {
+	Base string `json:"base"`
+	Name string `json:"name"`
+	// Limit caps the bytes that a read sends, or the entries that a list sends.
+	Limit int64 `json:"limit,omitempty"`
+}
+
+// Answer ends a request. Failure is set when the question could not be
+// answered; a command that ran and failed is no failure.
+type Answer struct {
+	ID      uint32     `json:"id"`
+	Failure *Failure   `json:"failure,omitempty"`
+	Exit    *Exit      `json:"exit,omitempty"`
+	File    *File      `json:"file,omitempty"`
+	Files   []File     `json:"files,omitempty"`
+	Kill    *KillCount `json:"kill,omitempty"`
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	Code   int `json:"code"`   // exit status, 128+Signal when a signal ended it
+	Signal int `json:"signal"` // 0 when it exited by itself
+	// TimedOut: the time-out passed, and everything in the cell but the
+	// supervisor was ended.
+	TimedOut bool `json:"timed_out"`
+	// Held: the command itself had ended, and a background process held its
+	// output open until the time-out.
+	Held bool `json:"held"`
+	// Stuck: after a time-out some process could not be ended from inside. The
+	// host must end the whole cell.
+	Stuck bool `json:"stuck"`
+	// NoRoutes counts the packets that found no route while the command ran
+	// (IPv4 and IPv6): the command tried to reach a network.
+	NoRoutes uint64        `json:"no_routes"`
+	Duration time.Duration `json:"duration"`
+}
+
+// File describes what a path leads to, every link followed.
+type File struct {
+	Name    string    `json:"name"`     // last part of the name as asked or listed
+	Path    string    `json:"path"`     // where it really lies, absolute
+	Type    FileType  `json:"type"`     // of the target
+	Link    bool      `json:"link"`     // the name itself is a symbolic link (list only)
+	Mode    uint32    `json:"mode"`     // permission bits with setuid, setgid, sticky
+	Size    int64     `json:"size"`     // bytes
+	UID     uint32    `json:"uid"`      // as the cell sees it
+	GID     uint32    `json:"gid"`      // as the cell sees it
+	ModTime time.Time `json:"mod_time"` // nanoseconds kept
+}
+
+// FileType is the kind of a file.
+type FileType string
+
+// The kinds of files.
+const (
+	Regular   FileType = "regular"
+	Directory FileType = "directory"
+	Symlink   FileType = "symlink" // a link that leads nowhere
+	Fifo      FileType = "fifo"
+	Socket    FileType = "socket"
+	CharDev   FileType = "chardev"
+	BlockDev  FileType = "blockdev"
+)
+
+// KillCount is the outcome of OpKillAll.
+type KillCount struct {
+	Stuck bool `json:"stuck"` // some process is still alive
+}
+
+// Failure says why a question could not be answered.
+type Failure struct {
+	Kind    FailureKind `json:"kind"`
+	Message string      `json:"message"`
+}
+
+// FailureKind classifies a Failure; the host turns it into a typed error.
+type FailureKind string
+
+// The kinds of failures.
+const (
+	NotExist   FailureKind = "not_exist"   // nothing is there
+	Escapes    FailureKind = "escapes"     // it exists, and lies outside of Base
+	NotRegular FailureKind = "not_regular" // asked to read what is no regular file
+	NotDir     FailureKind = "not_dir"     // asked to list what is no directory
+	TooLarge   FailureKind = "too_large"   // larger than Limit
+	Denied     FailureKind = "denied"      // EACCES or EPERM
+	NoProgram  FailureKind = "no_program"  // Argv[0] is not in the cell or cannot be executed
+	Broken     FailureKind = "broken"      // any other error (EIO, ESTALE, ENOMEM ...)
+)
