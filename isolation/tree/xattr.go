@@ -1,0 +1,60 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxXattr is the largest value that Linux file systems keep.
+const maxXattr = 64 << 10
+
+type xattr struct {
+	name  string
+	value []byte
+}
+
+// xattrs reads the extended attributes of a file, sorted by name, and notes
+// them in the digest. Which those are is for the kernel to say: what the
+// walking namespace may not see is not copied.
+func (w *walker) xattrs(src int, name string) []xattr {
+	list := make([]byte, 1<<10)
+	n, err := unix.Flistxattr(src, list)
+	if err == unix.ERANGE {
+		list = make([]byte, maxXattr)
+		n, err = unix.Flistxattr(src, list)
+	}
+	if err != nil || n == 0 {
+		return nil
+	}
+	var attrs []xattr
+	for attr := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
+		if strings.HasPrefix(attr, "user.overlay.") {
+			w.hazard("overlay attribute: %q", name)
+		}
+		value := make([]byte, maxXattr)
+		size, err := unix.Fgetxattr(src, attr, value)
+		if err != nil {
+			w.hazard("attribute %q that cannot be read: %q", attr, name)
+			continue
+		}
+		attrs = append(attrs, xattr{attr, value[:size]})
+	}
+	slices.SortFunc(attrs, func(a, b xattr) int { return strings.Compare(a.name, b.name) })
+	for _, a := range attrs {
+		w.noteBytes([]byte(a.name))
+		w.noteBytes(a.value)
+	}
+	return attrs
+}
+
+// setXattrs gives a copy its attributes. One that cannot be set is a hazard,
+// not an error: a file system that keeps none still gives a view.
+func (w *walker) setXattrs(dst int, name string, attrs []xattr) {
+	for _, a := range attrs {
+		if err := unix.Fsetxattr(dst, a.name, a.value, 0); err != nil {
+			w.hazard("attribute %q left out of the view: %q", a.name, name)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+// Package worker is the bundle engine's worker: a process that podgrade starts
+// once, in a user namespace of its own, as PID 1 of its own pid namespace, with
+// private mount and cgroup namespaces. It mounts what cells need, starts crun
+// or runc and Podman, and reports what it measured. When it ends, however it
+// ends, the kernel ends every cell.
+//
+// It is a binary of its own, because it is executed three times at each start
+// and a binary with the Podman bindings takes 14 ms each time before main.
+package worker
+
+import (
+	"encoding/json"
+
+	"podgrade/isolation/tree"
+	"podgrade/oci"
+)
+
+// Op names what a request asks.
+type Op string
+
+// The operations.
+const (
+	OpExec    Op = "exec"    // run a program of the host inside the namespaces
+	OpSignal  Op = "signal"  // end a program that OpExec started
+	OpRoot    Op = "root"    // mount a cell's root file system
+	OpView    Op = "view"    // make a view of a host tree
+	OpStart   Op = "start"   // start the runtime on a specification
+	OpMeasure Op = "measure" // measure a started cell
+	OpLayers  Op = "layers"  // are the cell's image layers still there?
+	OpFinish  Op = "finish"  // end a cell and take its mounts away
+	OpDiscard Op = "discard" // remove what is left of a finished cell
+	OpSweep   Op = "sweep"   // remove the directory of a dead podgrade
+)
+
+// MaxMessage is the largest message in bytes, either way.
+const MaxMessage = 160 << 10
+
+// Request is one message to the worker. Descriptors that belong to it travel
+// beside it.
+type Request struct {
+	ID   uint64 `json:"id"`
+	Op   Op     `json:"op"`
+	Cell string `json:"cell,omitempty"` // the cell's name, for the operations on a cell
+
+	Exec  *Exec           `json:"exec,omitempty"`  // OpExec, with three descriptors
+	Of    uint64          `json:"of,omitempty"`    // OpSignal: id of the OpExec
+	Root  *Root           `json:"root,omitempty"`  // OpRoot
+	View  *View           `json:"view,omitempty"`  // OpView, with the source directory
+	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors
+	Kill  bool            `json:"kill,omitempty"`  // OpFinish: end PID 1 first
+	Keep  bool            `json:"keep,omitempty"`  // OpFinish: the views are used again
+	Sweep string          `json:"sweep,omitempty"` // OpSweep: a directory of the scratch
+}
+
+// Exec is a program of the host.
+type Exec struct {
+	Argv []string `json:"argv"`
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir"`
+}
+
+// Root asks for the root file system of a new cell.
+type Root struct {
+	// Layers are the directories of the image's layers, top first, as Podman's
+	// store lays them out: <store>/overlay/<id>/diff.
+	Layers []string `json:"layers"`
+}
+
+// View asks for a view of the tree that the passed descriptor leads to.
+type View struct {
+	Name    string       `json:"name"` // a plain name, the directory in the cell's own
+	Options tree.Options `json:"options"`
+	// ReadOnly: the view is made read-only before the cell starts.
+	ReadOnly bool `json:"read_only"`
+}
+
+// Reply answers a request, exactly one each; the first message of a worker is
+// a reply with ID 0 and Hello set.
+type Reply struct {
+	ID    uint64 `json:"id"`
+	Error *Error `json:"error,omitempty"`
+
+	Hello    *Hello        `json:"hello,omitempty"`
+	ExitCode int           `json:"exit_code,omitempty"` // OpExec
+	Rootfs   *RootFacts    `json:"rootfs,omitempty"`    // OpRoot
+	Path     string        `json:"path,omitempty"`      // OpView: where it lies
+	Tree     *tree.Report  `json:"tree,omitempty"`      // OpView
+	Measured *oci.Measured `json:"measured,omitempty"`  // OpMeasure
+	End      *End          `json:"end,omitempty"`       // OpFinish
+	Missing  string        `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+}
+
+// Error is why a request failed.
+type Error struct {
+	Message string `json:"message"`
+	// Image: the image's layers are not there (any more).
+	Image bool `json:"image,omitempty"`
+	// Workspace: the tree that was to be viewed is at fault.
+	Workspace bool `json:"workspace,omitempty"`
+}
+
+// Hello is what the worker found at its start.
+type Hello struct {
+	PID     int                   `json:"pid"` // 1
+	IDs     uint32                `json:"ids"` // of its user namespace
+	Rlimits map[string]oci.Rlimit `json:"rlimits"`
+}
+
+// RootFacts are what the mounted root file system shows.
+type RootFacts struct {
+	Path   string `json:"path"`
+	Passwd []byte `json:"passwd,omitempty"` // at most 1 MiB
+	Group  []byte `json:"group,omitempty"`  // at most 1 MiB
+	Shell  bool   `json:"shell"`            // /bin/sh leads to a program
+}
+
+// End is how a cell ended.
+type End struct {
+	// Code is the runtime's exit code: 128+n when signal n ended PID 1.
+	Code int `json:"code"`
+	// Killed: we ended it.
+	Killed bool `json:"killed"`
+}
