@@ -33,7 +33,7 @@ type Kind byte
 const (
 	KindHello   Kind = 'H' // JSON Hello, first frame in both directions
 	KindRequest Kind = 'Q' // JSON Request, host to cell
-	KindAnswer  Kind = 'A' // JSON Answer, cell to host, exactly one a request
+	KindAnswer  Kind = 'A' // JSON Answer, cell to host, ends a request unless More is set
 	KindOutput  Kind = 'O' // chunk header (request id, stream), then bytes; cell to host
 )
 

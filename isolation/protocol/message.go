@@ -46,6 +46,9 @@ type Run struct {
 	// PathCandidates are directories that are put in front of PATH, those that
 	// exist in the cell (absolute, a directory, outside of Exclude).
 	PathCandidates []string `json:"path_candidates,omitempty"`
+	// Exclude is the directory that no PathCandidate may be or lie below, every
+	// link resolved: the workspace; empty: none.
+	Exclude string `json:"exclude,omitempty"`
 	// Landlock gives the command a Landlock domain of its own where the kernel
 	// has it, so that what one command left behind cannot trace the next.
 	Landlock bool `json:"landlock"`
@@ -59,18 +62,27 @@ type Limit struct {
 }
 
 // Path names a file. Name is joined to Base when it is not absolute; what it
-// resolves to must lie below Base.
+// resolves to must be Base or lie below it. Names may be any bytes.
 type Path struct {
 	Base string `json:"base"`
 	Name string `json:"name"`
-	// Limit caps the bytes that a read sends, or the entries that a list sends.
+	// Limit caps the bytes that a read sends, or the entries that a list sends;
+	// what is larger is TooLarge. 0 allows nothing but an empty file or directory.
 	Limit int64 `json:"limit,omitempty"`
 }
 
 // Answer ends a request. Failure is set when the question could not be
 // answered; a command that ran and failed is no failure.
+//
+// What was read arrives as Content chunks before the answer, and File.Size is
+// then the number of bytes sent. When Failure is set after some were sent (the
+// file grew beyond the limit, or broke), they are void.
+//
+// A long list comes in several answers to one request, all but the last with
+// More set; File is then the directory itself, in the last one.
 type Answer struct {
 	ID      uint32     `json:"id"`
+	More    bool       `json:"more,omitempty"`
 	Failure *Failure   `json:"failure,omitempty"`
 	Exit    *Exit      `json:"exit,omitempty"`
 	File    *File      `json:"file,omitempty"`
@@ -97,17 +109,18 @@ type Exit struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// File describes what a path leads to, every link followed.
+// File describes what a path leads to, every link followed. An entry of a list
+// is described itself: a link in it is not followed.
 type File struct {
-	Name    string    `json:"name"`     // last part of the name as asked or listed
-	Path    string    `json:"path"`     // where it really lies, absolute
-	Type    FileType  `json:"type"`     // of the target
-	Link    bool      `json:"link"`     // the name itself is a symbolic link (list only)
-	Mode    uint32    `json:"mode"`     // permission bits with setuid, setgid, sticky
-	Size    int64     `json:"size"`     // bytes
-	UID     uint32    `json:"uid"`      // as the cell sees it
-	GID     uint32    `json:"gid"`      // as the cell sees it
-	ModTime time.Time `json:"mod_time"` // nanoseconds kept
+	Name    string    `json:"name"` // last part of the name as asked or listed
+	Path    string    `json:"path"` // where it really lies, absolute; not sent for entries, Client fills it in
+	Type    FileType  `json:"type"` // of the target; of the entry itself in a list
+	Link    bool      `json:"link"` // the name itself is a symbolic link (list only)
+	Mode    uint32    `json:"mode"` // permission bits with setuid, setgid, sticky
+	Size    int64     `json:"size"` // bytes
+	UID     uint32    `json:"uid"`  // as the cell sees it
+	GID     uint32    `json:"gid"`  // as the cell sees it
+	ModTime time.Time `json:"-"`    // nanoseconds kept, UTC; on the wire as numbers
 }
 
 // FileType is the kind of a file.
@@ -117,7 +130,7 @@ type FileType string
 const (
 	Regular   FileType = "regular"
 	Directory FileType = "directory"
-	Symlink   FileType = "symlink" // a link that leads nowhere
+	Symlink   FileType = "symlink" // only in a list
 	Fifo      FileType = "fifo"
 	Socket    FileType = "socket"
 	CharDev   FileType = "chardev"

@@ -1,0 +1,306 @@
+package protocol
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// ErrClosed is wrapped by every error of a Client whose channel ended: the
+// supervisor is gone, or said something that is no frame.
+var ErrClosed = errors.New("the channel to the supervisor ended")
+
+// ErrSink is wrapped by the error of a Do whose sink refused what came.
+var ErrSink = errors.New("what a request sent could not be kept")
+
+// Sinks receive the streams of one request as they come; nil drops a stream.
+// They are written to one at a time, from the Client's own goroutine: a sink
+// that blocks holds up every request, and through the pipes the commands.
+// After Do returned no sink is written to any more.
+type Sinks struct {
+	Stdout, Stderr, Content io.Writer
+}
+
+// Client is the host's end of the channel to one supervisor. Its methods may be
+// called from several goroutines. It ends when its reader does: closing the
+// channel is the caller's, who also owns the process at the other end.
+type Client struct {
+	w      *Writer
+	greet  chan Hello
+	done   chan struct{}
+	mu     sync.Mutex // guards what follows
+	err    error      // why the channel ended; nil while it is open
+	nextID uint32
+	calls  map[uint32]*call
+}
+
+// call is one request under way.
+type call struct {
+	mu    sync.Mutex // held while a sink is written to
+	gone  bool       // Do has returned: drop what still comes
+	sinks Sinks
+	sink  error // of the first sink that refused
+	path  *Path
+	files []File
+	done  chan Answer
+}
+
+// NewClient starts to read r, the supervisor's output. Frames are written to w.
+func NewClient(r io.Reader, w io.Writer) *Client {
+	c := &Client{
+		w:     NewWriter(w),
+		greet: make(chan Hello, 1),
+		done:  make(chan struct{}),
+		calls: map[uint32]*call{},
+	}
+	go c.read(NewReader(r))
+	return c
+}
+
+// Done is closed when the channel has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says why the channel ended; it wraps ErrClosed, and is nil while the
+// channel is open.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Hello greets the supervisor with a fresh nonce and waits until it has given
+// it back. It comes before the first Do, once.
+func (c *Client) Hello(ctx context.Context) error {
+	mine := Hello{Version: Version, Nonce: rand.Text()}
+	if err := c.send(ctx, KindHello, mine); err != nil {
+		return err
+	}
+	select {
+	case theirs := <-c.greet:
+		if theirs.Version != Version {
+			return c.end(fmt.Errorf("%w: the supervisor speaks version %d of the protocol, podgrade speaks %d: install both together", ErrFrame, theirs.Version, Version))
+		}
+		if subtle.ConstantTimeCompare([]byte(theirs.Nonce), []byte(mine.Nonce)) != 1 {
+			return c.end(fmt.Errorf("%w: the supervisor's greeting holds another nonce than the one it was sent", ErrFrame))
+		}
+		return nil
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the supervisor's greeting: %w", ctx.Err())
+	}
+}
+
+// Do sends a request and returns its answer, all parts put together; it
+// chooses the ID. A Failure is part of the answer, not an error. When ctx ends
+// first the request goes on in the cell, and what it still sends is dropped.
+func (c *Client) Do(ctx context.Context, q Request, sinks Sinks) (Answer, error) {
+	k := &call{sinks: sinks, path: q.Path, done: make(chan Answer, 1)}
+	id, err := c.enter(k)
+	if err != nil {
+		return Answer{}, err
+	}
+	q.ID = id
+	defer k.leave()
+	if err := c.send(ctx, KindRequest, q); err != nil {
+		c.forget(id, err)
+		return Answer{}, err
+	}
+	select {
+	case a := <-k.done:
+		return a, k.sinkError()
+	case <-c.done:
+	case <-ctx.Done():
+		return Answer{}, fmt.Errorf("wait for the answer to a %s request: %w", q.Op, ctx.Err())
+	}
+	select { // the answer may have been the last frame
+	case a := <-k.done:
+		return a, k.sinkError()
+	default:
+		return Answer{}, c.Err()
+	}
+}
+
+// enter gives a call its number.
+func (c *Client) enter(k *call) (uint32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	for c.nextID++; c.calls[c.nextID] != nil; c.nextID++ {
+	}
+	c.calls[c.nextID] = k
+	return c.nextID, nil
+}
+
+// forget takes a call away whose request was never sent whole: one that broke
+// the protocol. Any other may still be answered.
+func (c *Client) forget(id uint32, err error) {
+	if errors.Is(err, ErrFrame) && !errors.Is(err, ErrClosed) {
+		c.mu.Lock()
+		delete(c.calls, id)
+		c.mu.Unlock()
+	}
+}
+
+// send writes a frame, but waits no longer than ctx and the channel last: a
+// supervisor that was stopped does not read. The frame is never torn.
+func (c *Client) send(ctx context.Context, kind Kind, message any) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("write to the supervisor: %w", err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- c.w.WriteJSON(kind, message) }()
+	select {
+	case err := <-sent:
+		if err == nil || errors.Is(err, ErrFrame) {
+			return err
+		}
+		return c.end(fmt.Errorf("write to the supervisor: %w", err))
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("write to the supervisor: %w", ctx.Err())
+	}
+}
+
+// end notes why the channel ended, the first reason only, and wakes everybody.
+func (c *Client) end(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %w", ErrClosed, why)
+		close(c.done)
+	}
+	return c.err
+}
+
+// read hands every frame to its call until there is none.
+func (c *Client) read(r *Reader) {
+	for {
+		kind, payload, err := r.Read()
+		if err == nil {
+			err = c.frame(kind, payload)
+		}
+		if err != nil {
+			c.end(err)
+			return
+		}
+		select {
+		case <-c.done:
+			return
+		default:
+		}
+	}
+}
+
+// frame hands one frame on.
+func (c *Client) frame(kind Kind, payload []byte) error {
+	switch kind {
+	case KindHello:
+		h, err := ParseHello(payload)
+		if err != nil {
+			return err
+		}
+		select {
+		case c.greet <- h:
+			return nil
+		default:
+			return fmt.Errorf("%w: the supervisor greets twice", ErrFrame)
+		}
+	case KindOutput:
+		id, stream, data, err := ParseChunk(payload)
+		if err != nil {
+			return err
+		}
+		k, err := c.call(id, false)
+		if err == nil {
+			k.write(stream, data)
+		}
+		return err
+	case KindAnswer:
+		a, err := ParseAnswer(payload)
+		if err != nil {
+			return err
+		}
+		k, err := c.call(a.ID, !a.More)
+		if err == nil {
+			err = k.answer(a)
+		}
+		return err
+	}
+	return fmt.Errorf("%w: the supervisor sends a frame of kind %q", ErrFrame, byte(kind))
+}
+
+// call finds the call that a frame is for, and takes it away when it is over.
+func (c *Client) call(id uint32, over bool) (*call, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.calls[id]
+	if k == nil {
+		return nil, fmt.Errorf("%w: the supervisor answers request %d, which nobody asked", ErrFrame, id)
+	}
+	if over {
+		delete(c.calls, id)
+	}
+	return k, nil
+}
+
+// write gives a chunk to its sink.
+func (k *call) write(stream Stream, data []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := map[Stream]io.Writer{Stdout: k.sinks.Stdout, Stderr: k.sinks.Stderr, Content: k.sinks.Content}[stream]
+	if k.gone || k.sink != nil || w == nil {
+		return
+	}
+	if _, err := w.Write(data); err != nil {
+		k.sink = fmt.Errorf("%w: %w", ErrSink, err)
+	}
+}
+
+// answer takes one part of an answer, and hands the whole on after the last.
+func (k *call) answer(a Answer) error {
+	if k.path == nil && len(a.Files) > 0 || k.path != nil && int64(len(k.files)+len(a.Files)) > k.path.Limit {
+		return fmt.Errorf("%w: an answer lists more files than were asked for", ErrFrame)
+	}
+	k.files = append(k.files, a.Files...)
+	if a.More {
+		return nil
+	}
+	a.Files, k.files = k.files, nil
+	if a.File != nil {
+		for i := range a.Files {
+			a.Files[i].Path = below(a.File.Path, a.Files[i].Name)
+		}
+	}
+	k.done <- a
+	return nil
+}
+
+// below is where an entry of a directory lies.
+func below(dir, name string) string {
+	if dir == "/" {
+		return dir + name
+	}
+	return dir + "/" + name
+}
+
+// leave waits for a sink that is being written to, and shuts all of them.
+func (k *call) leave() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gone = true
+}
+
+// sinkError is the first refusal of a sink.
+func (k *call) sinkError() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sink
+}

@@ -1,0 +1,143 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The JSON forms of the messages that carry bytes of any kind. The Go types
+// stay plain strings: only the wire knows of the escapes.
+
+// MarshalJSON writes the command with its strings escaped.
+func (r Run) MarshalJSON() ([]byte, error) {
+	type plain Run
+	p := plain(r)
+	p.Argv, p.Env, p.PathCandidates = escapeAll(r.Argv), escapeAll(r.Env), escapeAll(r.PathCandidates)
+	p.Dir, p.Exclude = escape(r.Dir), escape(r.Exclude)
+	return json.Marshal(p)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Run) UnmarshalJSON(data []byte) error {
+	type plain Run
+	var p plain
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
+	}
+	for _, list := range [][]string{p.Argv, p.Env, p.PathCandidates} {
+		if err := unescapeAll(list); err != nil {
+			return err
+		}
+	}
+	if err := unescapeEach(&p.Dir, &p.Exclude); err != nil {
+		return err
+	}
+	*r = Run(p)
+	return nil
+}
+
+// MarshalJSON writes the path with its names escaped.
+func (p Path) MarshalJSON() ([]byte, error) {
+	type plain Path
+	q := plain(p)
+	q.Base, q.Name = escape(p.Base), escape(p.Name)
+	return json.Marshal(q)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Path) UnmarshalJSON(data []byte) error {
+	type plain Path
+	var q plain
+	if err := json.Unmarshal(data, &q); err != nil {
+		return err
+	}
+	if err := unescapeEach(&q.Base, &q.Name); err != nil {
+		return err
+	}
+	*p = Path(q)
+	return nil
+}
+
+// plainFile is File with a time that JSON can carry whatever its year is:
+// seconds and nanoseconds. A hostile file may be dated after the year 9999,
+// which time.Time refuses to write.
+type plainFile struct {
+	File    noMethods `json:"file"`
+	ModTime [2]int64  `json:"time"`
+}
+
+// noMethods is File without its JSON methods.
+type noMethods File
+
+// MarshalJSON writes the file with its names escaped and its time as numbers.
+func (f File) MarshalJSON() ([]byte, error) {
+	p := plainFile{File: noMethods(f), ModTime: [2]int64{f.ModTime.Unix(), int64(f.ModTime.Nanosecond())}}
+	p.File.Name, p.File.Path = escape(f.Name), escape(f.Path)
+	p.File.ModTime = time.Time{}
+	return json.Marshal(p)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (f *File) UnmarshalJSON(data []byte) error {
+	var p plainFile
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
+	}
+	if err := unescapeEach(&p.File.Name, &p.File.Path); err != nil {
+		return err
+	}
+	*f = File(p.File)
+	f.ModTime = time.Unix(p.ModTime[0], p.ModTime[1]).UTC()
+	return nil
+}
+
+// ParseHello reads the payload of a KindHello frame.
+func ParseHello(payload []byte) (Hello, error) {
+	var h Hello
+	if err := json.Unmarshal(payload, &h); err != nil {
+		return Hello{}, fmt.Errorf("%w: a hello cannot be read: %v", ErrFrame, err)
+	}
+	return h, nil
+}
+
+// ParseRequest reads the payload of a KindRequest frame and checks that the
+// part which its operation needs is there.
+func ParseRequest(payload []byte) (Request, error) {
+	var q Request
+	if err := json.Unmarshal(payload, &q); err != nil {
+		return Request{}, fmt.Errorf("%w: a request cannot be read: %v", ErrFrame, err)
+	}
+	switch q.Op {
+	case OpRun:
+		if q.Run == nil || len(q.Run.Argv) == 0 || q.Run.Timeout < 0 {
+			return Request{}, fmt.Errorf("%w: request %d runs nothing", ErrFrame, q.ID)
+		}
+	case OpStat, OpRead, OpList:
+		if q.Path == nil || q.Path.Limit < 0 {
+			return Request{}, fmt.Errorf("%w: request %d (%s) names no path", ErrFrame, q.ID, q.Op)
+		}
+	case OpKillAll:
+	default:
+		return Request{}, fmt.Errorf("%w: request %d asks for %q, which is no operation", ErrFrame, q.ID, q.Op)
+	}
+	return q, nil
+}
+
+// ParseAnswer reads the payload of a KindAnswer frame.
+func ParseAnswer(payload []byte) (Answer, error) {
+	var a Answer
+	if err := json.Unmarshal(payload, &a); err != nil {
+		return Answer{}, fmt.Errorf("%w: an answer cannot be read: %v", ErrFrame, err)
+	}
+	return a, nil
+}
+
+// WriteJSON writes one frame whose payload is the JSON form of message.
+func (w *Writer) WriteJSON(kind Kind, message any) error {
+	data, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("%w: a %T cannot be written: %v", ErrFrame, message, err)
+	}
+	return w.Write(kind, data)
+}
