@@ -1,0 +1,83 @@
+# podgrade. `make demo` and `make test` do all set-up that they need; see
+# README.md for what they ask of the machine and HACKING.md for the rest.
+
+GO       ?= go
+BUILD    := $(CURDIR)/build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+FUZZTIME ?= 30s
+SOAK     ?= 20
+
+# Pure Go, static, without the parts of the Podman bindings that need C.
+export CGO_ENABLED := 0
+export GOFLAGS     := -tags=remote,containers_image_openpgp -buildvcs=false -trimpath
+export PODGRADE_TEST_BUILD := $(BUILD)
+export PATH := $(PATH):/usr/local/go/bin
+
+SMALL    := -ldflags='-s -w'
+# As root, compiled tests are run by an unprivileged user.
+ifeq ($(shell id -u),0)
+EXEC     := -exec $(CURDIR)/.ci/as-user
+ASUSER   := $(CURDIR)/.ci/as-user
+endif
+
+HOSTILE  := $(notdir $(patsubst %/,%,$(dir $(wildcard isolation/testdata/*/main.go))))
+
+.PHONY: build test lint demo bench cover fuzz soak install clean \
+	test-here demo-here bench-here cover-here soak-here
+
+## Building
+
+build:
+	$(GO) build $(SMALL) -o $(BUILD)/bin/podgrade ./cmd/podgrade
+	$(GO) build $(SMALL) -o $(BUILD)/libexec/podgrade/podgrade-init ./cmd/podgrade-init
+	$(GO) build $(SMALL) -o $(BUILD)/libexec/podgrade/podgrade-worker ./cmd/podgrade-worker
+
+# Programs that only tests and the demo start. Those in isolation/testdata run
+# inside cells, so they are static as everything here is.
+build-test: build
+	$(GO) build $(SMALL) -o $(BUILD)/test/fixture ./tasks/examples/fixture
+	$(GO) build $(SMALL) -o $(BUILD)/test/testimage ./isolation/testimages/testimage
+	$(foreach p,$(HOSTILE),$(GO) build $(SMALL) -o $(BUILD)/test/$(p) ./isolation/testdata/$(p) &&) true
+
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/podgrade
+	install -m 0755 $(BUILD)/bin/podgrade $(DESTDIR)$(PREFIX)/bin/
+	install -m 0755 $(BUILD)/libexec/podgrade/podgrade-init $(BUILD)/libexec/podgrade/podgrade-worker \
+		$(DESTDIR)$(PREFIX)/libexec/podgrade/
+
+clean:
+	rm -rf $(BUILD)
+
+## Running. Each makes the machine ready, then works where the user of the
+## cells can read: root gets a copy of the tree, see .ci/tree.
+
+test demo bench cover soak:
+	.ci/prepare
+	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
+
+test-here: build-test
+	$(GO) test -count=1 -p 2 $(EXEC) ./...
+
+demo-here: build-test
+	$(ASUSER) tasks/examples/demo.sh $(BUILD)
+
+bench-here: build-test
+	$(GO) test -count=1 -p 1 $(EXEC) -run '^$$' -bench . ./...
+
+soak-here: build-test
+	$(GO) test -count=$(SOAK) -p 1 -timeout 6h $(EXEC) ./isolation/... ./regrade/... ./cmd/...
+
+cover-here: build-test
+	mkdir -p $(OUT)
+	$(GO) test -count=1 -p 2 $(EXEC) -coverprofile=$(OUT)/cover.out ./...
+	$(GO) tool cover -func=$(OUT)/cover.out | tail -n 1
+	$(GO) tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
+
+## Looking
+
+lint:
+	.ci/lint/run
+
+fuzz:
+	.ci/fuzz $(FUZZTIME)
