@@ -1,0 +1,50 @@
+package record
+
+import "podgrade/oci"
+
+// Keys that podgrade writes to environment_info, flat as readers expect
+// (spec/run-record.md 5). These are their only definitions.
+const (
+	Version          = "podgrade_version"
+	Engine           = "podgrade_engine"
+	EngineReason     = "podgrade_engine_reason"
+	Runtime          = "podgrade_runtime"
+	Image            = "podgrade_image"
+	ImageID          = "podgrade_image_id"
+	ImageDigest      = "podgrade_image_digest"
+	Platform         = "podgrade_platform"
+	StateDiffID      = "podgrade_state_diff_id"
+	TaskDigest       = "podgrade_task_digest"
+	RunDigest        = "podgrade_run_digest"
+	SpecSHA256       = "podgrade_spec_sha256"
+	WorkspaceDigest  = "podgrade_workspace_digest"
+	WorkspaceView    = "podgrade_workspace_view"
+	ViewReason       = "podgrade_workspace_view_reason"
+	LimitsEnforced   = "podgrade_limits_enforced"
+	GradedByVersion  = "graded_by_podgrade"
+	GradedByEngine   = "graded_by_podgrade_engine"
+	GradedImage      = "podgrade_graded_image"
+	GradedImageID    = "podgrade_graded_image_id"
+	GradedDigest     = "podgrade_graded_image_digest"
+	GradedPlatform   = "podgrade_graded_platform"
+	GradedSpecSHA256 = "podgrade_graded_spec_sha256"
+)
+
+// Keys of environment_info that upstream defines and podgrade reads or writes.
+const (
+	CommandBasePath   = "command_base_path"
+	ReferenceDigest   = "reference_digest"
+	GradingDuration   = "grading_duration_seconds"
+	ContainerContract = "container_contract"
+)
+
+// Pin returns the identity of the image that the row ran in; it is not Known
+// for a record that holds none, as every record of coder-eval.
+func Pin(info *Object) oci.Pin {
+	return oci.Pin{
+		Reference: info.Text(Image),
+		ID:        info.Text(ImageID),
+		Digest:    info.Text(ImageDigest),
+		Platform:  info.Text(Platform),
+	}
+}

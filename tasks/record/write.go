@@ -1,0 +1,109 @@
+package record
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Draft is a file of a row directory that is being written: nobody sees it
+// under its name before Commit.
+type Draft struct {
+	root *os.Root
+	file *os.File
+	name string // final
+	temp string
+}
+
+// Draft begins to write a file of the row.
+func (r *Row) Draft(name string) (*Draft, error) { return newDraft(r.root, name) }
+
+// newDraft refuses early when the name is taken by something that is no
+// regular file: replacing it could be somebody's trap.
+func newDraft(root *os.Root, name string) (*Draft, error) {
+	if err := replaceable(root, name); err != nil {
+		return nil, err
+	}
+	var random [4]byte
+	rand.Read(random[:])
+	// A name of its own for each call: a fixed one plus O_EXCL would turn the
+	// leftover of one crash into a failure for ever (spec/run-record.md 1.4).
+	temp := fmt.Sprintf("%s.%d.%s.tmp", name, os.Getpid(), hex.EncodeToString(random[:]))
+	file, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &Draft{root: root, file: file, name: name, temp: temp}, nil
+}
+
+func replaceable(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is a %s: %w", name, kindOf(info.Mode()), ErrNotPlain)
+	}
+	return nil
+}
+
+// Write adds bytes to the draft.
+func (d *Draft) Write(p []byte) (int, error) { return d.file.Write(p) }
+
+// Commit puts the draft under its name and returns when both are on the disk:
+// a crash at any instant leaves the old file or the new one.
+func (d *Draft) Commit() error {
+	if err := d.commit(); err != nil {
+		d.Drop()
+		return err
+	}
+	return syncDir(d.root)
+}
+
+func (d *Draft) commit() error {
+	if err := d.file.Sync(); err != nil {
+		return err
+	}
+	if err := d.file.Close(); err != nil {
+		return err
+	}
+	if err := replaceable(d.root, d.name); err != nil {
+		return err
+	}
+	return d.root.Rename(d.temp, d.name)
+}
+
+// Drop removes the draft. After Commit it does nothing.
+func (d *Draft) Drop() {
+	d.file.Close()
+	d.root.Remove(d.temp)
+}
+
+func syncDir(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+func writeDurably(root *os.Root, name string, data []byte) error {
+	draft, err := newDraft(root, name)
+	if err != nil {
+		return err
+	}
+	if _, err := draft.Write(data); err != nil {
+		draft.Drop()
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return draft.Commit()
+}
+
+var _ io.Writer = (*Draft)(nil)
