@@ -1,6 +1,3 @@
-// Package criteria judges one row: one file a criterion, and the gate over
-// their results. A criterion sees the place where it is graded only through
-// Cell, so each is tested without a container.
 package criteria
 
 import (
@@ -16,8 +13,14 @@ import (
 // An error that is none of the Err values below means that the place itself
 // is lost: no criterion result may be made of it.
 type Cell interface {
+	Files
 	// Run runs a command line with the cell's shell in the sandbox root.
 	Run(ctx context.Context, command Command) (Exit, error)
+}
+
+// Files is a tree that can be read, with names relative to its root or
+// absolute: the sandbox as part of a Cell, the reference directory.
+type Files interface {
 	// Stat describes what name leads to.
 	Stat(ctx context.Context, name string) (File, error)
 	// Read returns the bytes of the regular file that name leads to.
@@ -65,9 +68,11 @@ type Exit struct {
 type Output struct {
 	// Text is the kept part: all of it up to the cap of the capture, else head
 	// and tail with a marker that counts what was dropped. Any bytes are legal.
-	Text   []byte
-	Bytes  int64  // of the whole stream
-	SHA256 string // of the whole stream, hexadecimal
+	Text []byte
+	// Dropped is the number of bytes that Text leaves out; 0: it is whole.
+	Dropped int64
+	Bytes   int64  // of the whole stream
+	SHA256  string // of the whole stream, hexadecimal
 }
 
 // FileType is the kind of a file.

@@ -1,0 +1,216 @@
+package criteria
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"podgrade/tasks"
+)
+
+// Check checks the criteria of one row: first all but the judges, one after
+// another in the order of the list, since one may change what the next one
+// sees; then the judges, at the same time. Results are in the order of list.
+// The error is an *AuthorError or an *InfrastructureError; there are no results
+// then.
+func Check(ctx context.Context, list []tasks.Criterion, where Surroundings) ([]Result, error) {
+	results := make([]Result, len(list))
+	for i, criterion := range list {
+		if isJudge(criterion) {
+			continue
+		}
+		result, err := checkOne(ctx, i, criterion, where)
+		if err != nil {
+			return nil, err
+		}
+		results[i] = result
+	}
+	if err := checkJudges(ctx, list, where, results); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// CheckAfterFailure gives the evidence of a row whose agent failed (task-file
+// 7.0): criteria that only read are checked, the others are recorded as not
+// evaluated. The results count for nothing. Errors are those of Check.
+func CheckAfterFailure(ctx context.Context, list []tasks.Criterion, where Surroundings) ([]Result, error) {
+	results := make([]Result, len(list))
+	for i, criterion := range list {
+		if !readsOnly(criterion) {
+			results[i] = NotChecked(criterion, "The agent did not finish, and this criterion does more than read.")
+			continue
+		}
+		result, err := checkOne(ctx, i, criterion, where)
+		if err != nil {
+			return nil, err
+		}
+		results[i] = result
+	}
+	return results, nil
+}
+
+// NotChecked is the result of a criterion that was not evaluated, and why.
+func NotChecked(criterion tasks.Criterion, why string) Result {
+	result := finish(criterion, outcome{details: why})
+	result.EvaluationStatus = NotEvaluated
+	return result
+}
+
+// Runs says whether checking the criterion starts a process or a model, for
+// callers that must ask before it does (task-file 7.2).
+func Runs(criterion tasks.Criterion) bool {
+	switch criterion.(type) {
+	case *tasks.RunCommand, *tasks.UiPathEval, *tasks.ReferenceComparison:
+		return true
+	}
+	return isJudge(criterion)
+}
+
+func isJudge(criterion tasks.Criterion) bool {
+	switch criterion.(type) {
+	case *tasks.LLMJudge, *tasks.AgentJudge, *tasks.SystemOneJudge:
+		return true
+	}
+	return false
+}
+
+// readsOnly says which criteria are checked after a failure.
+func readsOnly(criterion tasks.Criterion) bool {
+	switch c := criterion.(type) {
+	case *tasks.FileExists, *tasks.FileContains, *tasks.FileMatchesRegex, *tasks.FileCheck,
+		*tasks.JSONCheck, *tasks.ReferenceComparison, *tasks.ClassificationMatch:
+		return true
+	case *tasks.RunCommand:
+		return c.ReadOnly
+	}
+	return false
+}
+
+// checkJudges checks all judges at the same time and reports the first error
+// in the order of the list.
+func checkJudges(ctx context.Context, list []tasks.Criterion, where Surroundings, results []Result) error {
+	errs := make([]error, len(list))
+	var group sync.WaitGroup
+	for i, criterion := range list {
+		if !isJudge(criterion) {
+			continue
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			results[i], errs[i] = checkOne(ctx, i, criterion, where)
+		}()
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judging is the check of one criterion.
+type judging struct {
+	where Surroundings
+	index int
+	tasks.Common
+}
+
+// outcome is what a checker found; finish makes a Result of it.
+type outcome struct {
+	score   float64
+	details string // empty: none
+	err     string // empty: none
+	labels  *Classification
+	judged  *Judgement
+	output  *CommandOutput
+}
+
+// checkOne checks one criterion and notes the result.
+func checkOne(ctx context.Context, index int, criterion tasks.Criterion, where Surroundings) (Result, error) {
+	j := &judging{where: where, index: index, Common: *criterion.Common()}
+	found, err := j.dispatch(ctx, criterion)
+	if err != nil && ctx.Err() != nil {
+		return Result{}, classify(ctx.Err(), index, criterion.Common())
+	}
+	var raised *trouble
+	var none *missing
+	var several *ambiguous
+	switch {
+	case errors.As(err, &raised):
+		found = outcome{details: "Error during check: " + raised.message, err: raised.Error()}
+	case errors.As(err, &none):
+		found = outcome{details: none.Error(), err: none.Error()}
+	case errors.As(err, &several):
+		found = outcome{details: several.Error(), err: several.Error()}
+	case err != nil:
+		return Result{}, classify(err, index, criterion.Common())
+	}
+	result := finish(criterion, found)
+	word := "failed"
+	if result.Passed() {
+		word = "passed"
+	}
+	j.note(fmt.Sprintf("%s (%s) %s with score %.3f: %s", result.CriterionType, result.Description, word, result.Score, result.Reason()))
+	return result, nil
+}
+
+// dispatch calls the checker of the criterion's type.
+func (j *judging) dispatch(ctx context.Context, criterion tasks.Criterion) (outcome, error) {
+	switch c := criterion.(type) {
+	case *tasks.FileExists:
+		return j.fileExists(ctx, c)
+	case *tasks.RunCommand:
+		return j.runCommand(ctx, c)
+	}
+	return outcome{}, misusef("criteria of type %s are unknown", j.Type)
+}
+
+// finish makes the record's result. A kind's own keys are there even when the
+// check failed.
+func finish(criterion tasks.Criterion, found outcome) Result {
+	common := criterion.Common()
+	result := Result{
+		Kind: KindBasic, CriterionType: common.Type, Description: common.Description,
+		Score: found.score, EvaluationStatus: Evaluated,
+		PassThreshold: common.PassThreshold, Gating: common.Weight > 0,
+		Classification: found.labels, Judgement: found.judged, CommandOutput: found.output,
+	}
+	if found.details != "" {
+		result.Details = &found.details
+	}
+	if found.err != "" {
+		result.Error = &found.err
+	}
+	switch c := criterion.(type) {
+	case *tasks.ClassificationMatch, *tasks.SkillTriggered:
+		result.Kind = KindClassification
+		if result.Classification == nil {
+			result.Classification = &Classification{}
+		}
+	case *tasks.LLMJudge, *tasks.AgentJudge, *tasks.SystemOneJudge:
+		result.Kind = KindJudge
+		if result.Judgement == nil {
+			result.Judgement = &Judgement{}
+		}
+		if result.Judgement.Findings == nil {
+			result.Judgement.Findings = []any{}
+		}
+	case *tasks.ReferenceComparison:
+		// Its own threshold always wins (task-file 7.14).
+		result.PassThreshold = c.SimilarityThreshold
+	}
+	return result
+}
+
+// label names the criterion in logs.
+func (j *judging) label() string { return fmt.Sprintf("criterion %d", j.index+1) }
+
+func (j *judging) note(text string) {
+	if j.where.Sink != nil {
+		j.where.Sink.Note(j.label(), text)
+	}
+}

@@ -1,0 +1,89 @@
+package criteria
+
+import (
+	"errors"
+	"fmt"
+
+	"podgrade/tasks"
+)
+
+// AuthorError says that a criterion asks for what cannot be checked: a path
+// that leads out of the sandbox, a pattern that cannot be translated. The row
+// becomes an ERROR (task-file 7.0, "checker misuse").
+type AuthorError struct {
+	Index       int // of the criterion, from 0
+	Type        string
+	Description string
+	Reason      string // what is wrong, and what to do
+}
+
+func (e *AuthorError) Error() string {
+	return fmt.Sprintf("criterion %d (%s: %s): %s", e.Index+1, e.Type, e.Description, e.Reason)
+}
+
+// InfrastructureError says that a criterion could not be checked and why; it
+// is no fault of task or agent, and the row can be graded again.
+type InfrastructureError struct {
+	Index       int // of the criterion, from 0
+	Type        string
+	Description string
+	Err         error
+}
+
+func (e *InfrastructureError) Error() string {
+	return fmt.Sprintf("criterion %d (%s: %s) could not be checked: %v", e.Index+1, e.Type, e.Description, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *InfrastructureError) Unwrap() error { return e.Err }
+
+// misuse is an author error before Check adds which criterion it is of.
+type misuse struct{ reason string }
+
+func (e *misuse) Error() string { return e.reason }
+
+func misusef(format string, args ...any) error { return &misuse{fmt.Sprintf(format, args...)} }
+
+// trouble is what a checker of the compatible system would raise as a Python
+// exception: the criterion scores 0.0 and the record names the class.
+type trouble struct{ class, message string }
+
+func (e *trouble) Error() string { return e.class + ": " + e.message }
+
+func troublef(class, format string, args ...any) error {
+	return &trouble{class, fmt.Sprintf(format, args...)}
+}
+
+// fileTrouble turns an error of Files about name into what the criterion makes
+// of it: a trouble, a misuse, or the error itself when the place is lost.
+func fileTrouble(err error, name string) error {
+	for _, known := range []struct {
+		is      error
+		class   string
+		message string
+	}{
+		{ErrNotExist, "FileNotFoundError", "[Errno 2] No such file or directory: '%s'"},
+		{ErrNotRegular, "OSError", "not a regular file: '%s'"},
+		{ErrNotDir, "NotADirectoryError", "[Errno 20] Not a directory: '%s'"},
+		{ErrTooLarge, "OSError", "file is larger than podgrade reads: '%s'"},
+		{ErrDenied, "PermissionError", "[Errno 13] Permission denied: '%s'"},
+		{ErrIO, "OSError", "[Errno 5] Input/output error: '%s'"},
+	} {
+		if errors.Is(err, known.is) {
+			return troublef(known.class, known.message, name)
+		}
+	}
+	if errors.Is(err, ErrEscapes) {
+		return misusef("the path '%s' leads outside of the sandbox; name a file of the workspace", name)
+	}
+	return err
+}
+
+// classify gives an error of a checker the name of its criterion.
+func classify(err error, index int, common *tasks.Common) error {
+	var author *misuse
+	if errors.As(err, &author) {
+		return &AuthorError{index, common.Type, common.Description, author.reason}
+	}
+	return &InfrastructureError{index, common.Type, common.Description, err}
+}
