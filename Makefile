@@ -53,7 +53,7 @@ clean:
 ## cells can read: root gets a copy of the tree, see .ci/tree.
 
 test demo bench cover soak:
-	.ci/prepare
+	.ci/prepare $(if $(filter demo,$@),demo,test)
 	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
 
 test-here: build-test
