@@ -32,8 +32,13 @@ type Task struct {
 	SuiteID string `json:"suite_id" task:"null"`
 	RowID   string `json:"row_id" task:"null"`
 
-	written map[string]Origin
+	written  map[string]Origin
+	warnings []Problem
 }
+
+// Warnings are what is odd about the task but not wrong: unknown keys at the
+// top, limits that cannot both be reached, and the like.
+func (t *Task) Warnings() []Problem { return t.warnings }
 
 // PreRun is one command of pre_run.
 type PreRun struct {
