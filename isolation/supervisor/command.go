@@ -1,0 +1,175 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"podgrade/isolation/protocol"
+)
+
+// lastWords is how long output may still come after a time-out ended every
+// process: only somebody outside of our reach can hold a pipe open for longer.
+const lastWords = 2 * time.Second
+
+// command is one command under way. Each channel delivers once.
+type command struct {
+	exit   <-chan syscall.WaitStatus
+	report chan report   // of the trampoline
+	eof    chan struct{} // twice: both outputs are at their end
+	pipes  [2]*os.File   // reading ends of its outputs
+}
+
+// outcome is what has been seen of a command so far.
+type outcome struct {
+	ended    bool
+	status   syscall.WaitStatus
+	reported bool
+	report   report
+	eofs     int
+	exit     protocol.Exit
+}
+
+// done: the main process has been reaped, and nobody holds its output.
+func (o *outcome) done() bool { return o.ended && o.reported && o.eofs == 2 }
+
+// run carries OpRun out.
+func (s *supervisor) run(id uint32, r *protocol.Run) protocol.Answer {
+	for _, list := range [][]string{r.Argv, r.Env, {r.Dir}} {
+		for _, word := range list {
+			if strings.ContainsRune(word, 0) {
+				return failed(protocol.Broken, "start the command: a NUL byte in an argument, a variable or the directory: take it out")
+			}
+		}
+	}
+	began, before := time.Now(), s.attempts()
+	c, failure := s.start(id, r)
+	if failure != nil {
+		return protocol.Answer{Failure: failure}
+	}
+	o := s.wait(c, r.Timeout)
+	for _, pipe := range c.pipes {
+		pipe.Close()
+	}
+	if f := o.failure(r); f != nil {
+		return protocol.Answer{Failure: f}
+	}
+	o.exit.NoRoutes = s.attempts() - before
+	o.exit.Duration = time.Since(began)
+	return protocol.Answer{Exit: &o.exit}
+}
+
+// start starts the trampoline that becomes the command, with pipes for its
+// output, its orders and its report.
+func (s *supervisor) start(id uint32, r *protocol.Run) (*command, *protocol.Failure) {
+	final := *r
+	final.Env = s.paths.withCandidates(r)
+	orders, err := json.Marshal(final)
+	if err != nil {
+		return nil, failed(protocol.Broken, "write the command's orders: %v", err).Failure
+	}
+	var reads, writes [4]int // standard output, standard error, report, orders
+	for i := range reads {
+		if reads[i], writes[i], err = pipe(); err != nil {
+			closeAll(reads[:i], writes[:i])
+			return nil, failed(protocol.Broken, "make the command's pipes: %v", err).Failure
+		}
+	}
+	exit, err := s.processes.start([]string{"/proc/self/exe", argCommand}, []string{}, &syscall.ProcAttr{
+		Files: []uintptr{uintptr(s.stdin), uintptr(writes[0]), uintptr(writes[1]), uintptr(writes[2]), uintptr(reads[3])},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	closeAll(writes[:3], reads[3:])
+	if err != nil {
+		closeAll(reads[:3], writes[3:])
+		return nil, failed(protocol.Broken, "start a process for the command: %v: the cell's processes or memory may be used up", err).Failure
+	}
+	c := &command{exit: exit, report: make(chan report, 1), eof: make(chan struct{}, 2)}
+	go give(writes[3], orders)
+	go func() { c.report <- readReport(reads[2]) }()
+	for i, stream := range []protocol.Stream{protocol.Stdout, protocol.Stderr} {
+		c.pipes[i] = readable(reads[i])
+		go s.pump(c, id, c.pipes[i], stream)
+	}
+	return c, nil
+}
+
+// pump sends an output as it comes. It reads no more before the host has taken
+// what it read: a command that prints too much waits.
+func (s *supervisor) pump(c *command, id uint32, from *os.File, stream protocol.Stream) {
+	buf := make([]byte, protocol.ChunkSize)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			s.send(s.out.WriteChunk(id, stream, buf[:n]))
+		}
+		if err != nil {
+			c.eof <- struct{}{}
+			return
+		}
+	}
+}
+
+// wait waits for the command's end, or ends everything after its time-out.
+func (s *supervisor) wait(c *command, timeout time.Duration) *outcome {
+	o := &outcome{}
+	var timer <-chan time.Time
+	if timeout > 0 {
+		timer = time.After(timeout)
+	}
+	if c.until(o, timer) {
+		return o
+	}
+	o.exit.TimedOut, o.exit.Held = true, o.ended
+	o.exit.Stuck = !s.processes.endAll()
+	for _, pipe := range c.pipes {
+		_ = pipe.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	// One that could not be ended may hold everything: wait no longer than for
+	// the pipes.
+	if !c.until(o, time.After(lastWords+time.Second)) {
+		o.exit.Stuck = true
+	}
+	return o
+}
+
+// until gathers what the command delivers until it is done (true) or the timer
+// fires (false).
+func (c *command) until(o *outcome, timer <-chan time.Time) bool {
+	for !o.done() {
+		select {
+		case o.status = <-c.exit:
+			o.ended = true
+			o.exit.Code, o.exit.Signal = exitCode(o.status)
+		case o.report = <-c.report:
+			o.reported = true
+		case <-c.eof:
+			o.eofs++
+		case <-timer:
+			return false
+		}
+	}
+	return true
+}
+
+// exitCode is what a shell would say of the status.
+func exitCode(status syscall.WaitStatus) (code, signal int) {
+	if status.Signaled() {
+		return 128 + int(status.Signal()), int(status.Signal())
+	}
+	return status.ExitStatus(), 0
+}
+
+// failure says why the command never came to run; nil when it did. A
+// trampoline that was killed is a command that was killed.
+func (o *outcome) failure(r *protocol.Run) *protocol.Failure {
+	switch {
+	case o.reported && o.report.failed:
+		return o.report.failure(r)
+	case o.reported && !o.report.reached && o.ended && !o.status.Signaled():
+		return failed(protocol.Broken, "start %q: the trampoline ended with status %d before it came to the command: the cell's processes or memory may be used up", r.Argv[0], o.exit.Code).Failure
+	}
+	return nil
+}

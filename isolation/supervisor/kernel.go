@@ -1,0 +1,185 @@
+package supervisor
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// System calls that package syscall has no function for. Their numbers are the
+// same on every architecture, as all since Linux 5.0 are.
+const (
+	sysPidfdSendSignal       = 424
+	sysPidfdOpen             = 434
+	sysCloseRange            = 436
+	sysOpenat2               = 437
+	sysLandlockCreateRuleset = 444
+	sysLandlockAddRule       = 445
+	sysLandlockRestrictSelf  = 446
+)
+
+// Constants of the kernel's interface, from its uapi headers.
+const (
+	oPath                  = 0x200000 // O_PATH
+	resolveNoMagiclinks    = 0x02     // RESOLVE_NO_MAGICLINKS
+	atFDCWD                = -0x64
+	closeRangeCloexec      = 4  // CLOSE_RANGE_CLOEXEC
+	prSetChildSubreaper    = 36 // PR_SET_CHILD_SUBREAPER
+	landlockVersion        = 1  // LANDLOCK_CREATE_RULESET_VERSION
+	landlockRuleBeneath    = 1  // LANDLOCK_RULE_PATH_BENEATH
+	landlockAccessRefer    = 1 << 13
+	firstOwnDescriptor     = 10 // the supervisor's own descriptors start here
+	highestSignal          = 64
+	pExited                = 4          // WEXITED
+	pNoWait                = 0x01000000 // WNOWAIT
+	waitAll                = 0          // P_ALL
+	emptySignalMask        = uint64(0)
+	sizeOfSignalMask       = 8
+	sigSetMask             = 2 // SIG_SETMASK
+	highestRangeDescriptor = ^uint32(0)
+)
+
+// prctl is prctl(2) with one argument.
+func prctl(option, arg uintptr) error {
+	if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, option, arg, 0, 0, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// openHow is struct open_how of openat2(2).
+type openHow struct {
+	flags, mode, resolve uint64
+}
+
+// openat2 opens an absolute path.
+func openat2(path string, flags int, resolve uint64) (int, error) {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return -1, err
+	}
+	how := openHow{flags: uint64(flags) | syscall.O_CLOEXEC, resolve: resolve}
+	dir := atFDCWD
+	for {
+		fd, _, e := syscall.Syscall6(sysOpenat2, uintptr(dir), uintptr(unsafe.Pointer(p)),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+		if e == 0 {
+			return int(fd), nil
+		}
+		if e != syscall.EINTR {
+			return -1, e
+		}
+	}
+}
+
+// waitable blocks until a child has ended, and returns its pid without reaping
+// it: so the number stays taken until it was looked up.
+func waitable() (int, error) {
+	var info struct { // siginfo_t of SIGCHLD: three ints, padding, the pid
+		signo, errno, code, _ int32
+		pid                   int32
+		_                     [108]byte
+	}
+	for {
+		_, _, e := syscall.Syscall6(syscall.SYS_WAITID, waitAll, 0, uintptr(unsafe.Pointer(&info)), pExited|pNoWait, 0, 0)
+		if e == 0 {
+			return int(info.pid), nil
+		}
+		if e != syscall.EINTR {
+			return 0, e
+		}
+	}
+}
+
+// pidfdOpen is pidfd_open(2).
+func pidfdOpen(pid int) (int, error) {
+	fd, _, e := syscall.RawSyscall(sysPidfdOpen, uintptr(pid), 0, 0)
+	if e != 0 {
+		return -1, e
+	}
+	return int(fd), nil
+}
+
+// pidfdSignal is pidfd_send_signal(2).
+func pidfdSignal(fd int, signal syscall.Signal) error {
+	if _, _, e := syscall.RawSyscall6(sysPidfdSendSignal, uintptr(fd), uintptr(signal), 0, 0, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// closeOnExecFrom marks every descriptor from first on as close-on-exec,
+// whatever this process was started with.
+func closeOnExecFrom(first int) error {
+	_, _, e := syscall.RawSyscall(sysCloseRange, uintptr(first), uintptr(highestRangeDescriptor), closeRangeCloexec)
+	if e == 0 {
+		return nil
+	}
+	// Before Linux 5.11, or refused by a filter: one by one.
+	for _, name := range namesIn("/proc/self/fd") {
+		if fd, ok := number(name); ok && fd >= first {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// signalsToDefault puts the disposition of every signal to SIG_DFL, behind the
+// Go runtime's back. The kernel drops each signal sent to the init of a pid
+// namespace from inside whose disposition is SIG_DFL; Go's own handlers would
+// make it killable. SIGURG stays: the runtime preempts goroutines with it.
+//
+// The zero value is SIG_DFL without flags, whatever the layout of the kernel's
+// struct sigaction; it has 32 bytes on amd64 and arm64 (handler, flags,
+// restorer, mask).
+func signalsToDefault() error {
+	var action [4]uint64
+	for s := 1; s <= highestSignal; s++ {
+		switch syscall.Signal(s) {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGURG:
+			continue
+		}
+		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, sizeOfSignalMask, 0, 0)
+		if e != 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+// unblockSignals empties this thread's signal mask; it must be locked.
+func unblockSignals() {
+	mask := emptySignalMask
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetMask, uintptr(unsafe.Pointer(&mask)), 0, sizeOfSignalMask, 0, 0)
+}
+
+// enterLandlock puts this thread into a Landlock domain of its own that
+// forbids nothing: it handles only the right to move files between
+// directories, and allows it everywhere. What it is for is that a process of
+// another domain can no longer trace this one. Where the kernel has no such
+// domain nothing changes. The thread must be locked, and be the one that execs.
+func enterLandlock() {
+	abi, _, e := syscall.RawSyscall(sysLandlockCreateRuleset, 0, 0, landlockVersion)
+	if e != 0 || abi < 2 {
+		return
+	}
+	handled := uint64(landlockAccessRefer)
+	ruleset, _, e := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	if e != 0 {
+		return
+	}
+	defer syscall.Close(int(ruleset))
+	root, err := syscall.Open("/", oPath|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer syscall.Close(root)
+	var rule [12]byte // packed: allowed access, descriptor
+	*(*uint64)(unsafe.Pointer(&rule[0])) = handled
+	*(*int32)(unsafe.Pointer(&rule[8])) = int32(root)
+	_, _, e = syscall.RawSyscall6(sysLandlockAddRule, ruleset, landlockRuleBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	runtime.KeepAlive(rule)
+	if e == 0 {
+		syscall.RawSyscall(sysLandlockRestrictSelf, ruleset, 0, 0)
+	}
+}

@@ -1,0 +1,37 @@
+package supervisor
+
+import (
+	"os"
+	"syscall"
+)
+
+// pipe makes a pipe whose ends both block and close on exec. A blocking write
+// end is what a command must get.
+func pipe() (read, write int, err error) {
+	var ends [2]int
+	err = syscall.Pipe2(ends[:], syscall.O_CLOEXEC)
+	return ends[0], ends[1], err
+}
+
+// readable makes a file of a pipe's reading end whose Read can be given a
+// deadline and needs no thread while it waits.
+func readable(fd int) *os.File {
+	_ = syscall.SetNonblock(fd, true) // it is a pipe of ours: it cannot fail
+	return os.NewFile(uintptr(fd), "pipe")
+}
+
+// give writes data into a pipe and closes it. The reader may be dead.
+func give(fd int, data []byte) {
+	f := os.NewFile(uintptr(fd), "pipe")
+	defer f.Close()
+	_, _ = f.Write(data)
+}
+
+// closeAll closes descriptors.
+func closeAll(lists ...[]int) {
+	for _, list := range lists {
+		for _, fd := range list {
+			_ = syscall.Close(fd)
+		}
+	}
+}

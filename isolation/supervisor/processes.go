@@ -1,0 +1,109 @@
+package supervisor
+
+import (
+	"sync"
+	"syscall"
+	"time"
+)
+
+// endPatience is how long ended processes may take to be gone.
+const endPatience = 2 * time.Second
+
+// ender sends SIGKILL to every process that the supervisor answers for, and
+// tells whether there was any. There are two: a pid namespace of our own, and
+// the descendants of a process on the host.
+type ender interface {
+	end() (some bool)
+}
+
+// processes starts children, reaps them and every orphan, and ends them all.
+type processes struct {
+	ender ender
+
+	// starting is held for reading while a child is made, for writing while
+	// all are ended: so what is started after an end is not hit by it, and an
+	// end does not miss what is just being started.
+	starting sync.RWMutex
+
+	mu    sync.Mutex
+	some  *sync.Cond // children is above zero, perhaps
+	waits map[int]chan syscall.WaitStatus
+}
+
+// newProcesses starts the reaper.
+func newProcesses(onHost bool) *processes {
+	p := &processes{ender: pidNamespace{}, waits: map[int]chan syscall.WaitStatus{}}
+	if onHost {
+		p.ender = newDescendants()
+	}
+	p.some = sync.NewCond(&p.mu)
+	go p.reap()
+	return p
+}
+
+// start makes a child. Its wait status arrives on the channel.
+func (p *processes) start(argv, env []string, attr *syscall.ProcAttr) (<-chan syscall.WaitStatus, error) {
+	p.starting.RLock()
+	defer p.starting.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, err := syscall.ForkExec(argv[0], argv, attr)
+	if err != nil {
+		return nil, err
+	}
+	wait := make(chan syscall.WaitStatus, 1)
+	p.waits[pid] = wait
+	p.some.Signal()
+	return wait, nil
+}
+
+// reap reaps every child that ends, for ever.
+func (p *processes) reap() {
+	for {
+		pid, err := waitable()
+		p.mu.Lock()
+		if err != nil {
+			// No child, so no orphan either: the next one comes through start.
+			for len(p.waits) == 0 {
+				p.some.Wait()
+			}
+			p.mu.Unlock()
+			continue
+		}
+		// Reaped under the lock: the number cannot be another child's before this
+		// one's status is delivered. A fork that failed reaps its own child.
+		var status syscall.WaitStatus
+		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); err == nil && got == pid {
+			if wait := p.waits[pid]; wait != nil {
+				delete(p.waits, pid)
+				wait <- status
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// endAll ends every process but the supervisor, and waits until all are gone
+// and reaped. It returns false when some are still there after endPatience.
+func (p *processes) endAll() bool {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	deadline := time.Now().Add(endPatience)
+	for pause := time.Millisecond / 4; p.ender.end(); pause = min(2*pause, 20*time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+// pidNamespace ends all that is in the pid namespace whose init we are.
+type pidNamespace struct{}
+
+// end kills everything but itself, at once as far as fork is concerned. Only
+// ESRCH says that nothing is left: death takes its time, and a process that we
+// may not signal counts as one that is there.
+func (pidNamespace) end() bool {
+	return syscall.Kill(-1, syscall.SIGKILL) != syscall.ESRCH
+}

@@ -1,0 +1,218 @@
+// Package supervisor is PID 1 of every cell: it runs commands, ends them, and
+// answers questions about files, all asked by the host over one channel.
+//
+// Commands run with its own user and may try to hurt it. What stands against
+// that (design: section 4, "Supervisor") is in hardening.go. The package and
+// all that it imports is the standard library, so that one static binary works
+// in any image.
+package supervisor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"podgrade/isolation/protocol"
+)
+
+// Exit statuses of podgrade-init when it is the supervisor.
+const (
+	ExitDone     = 0 // the host closed the channel
+	ExitUsage    = 2 // an argument that it does not know
+	ExitVersion  = 3 // the host speaks another version of the protocol
+	ExitProtocol = 4 // the host sent what is no frame or no request
+	ExitSetup    = 5 // a defence of its own could not be set up
+)
+
+// Arguments that choose what podgrade-init is.
+const (
+	// ArgHost makes it a supervisor without a container: not PID 1, it keeps
+	// hold of its descendants as their subreaper.
+	ArgHost = "--host"
+	// argCommand makes it the trampoline of one command; internal.
+	argCommand = "--command"
+)
+
+// supervisor is one channel and what runs for it.
+type supervisor struct {
+	out       *protocol.Writer
+	stdin     int // what commands get as standard input
+	processes *processes
+	paths     resolver
+	attempts  func() uint64 // packets that found no route so far
+	lost      func()        // called when the channel cannot be written
+
+	mu       sync.Mutex
+	underWay map[uint32]bool
+}
+
+// Main is podgrade-init: it returns its exit status, or never when it became a
+// command.
+func Main(args []string) int {
+	switch {
+	case len(args) == 0:
+		return supervise(false)
+	case len(args) == 1 && args[0] == ArgHost:
+		return supervise(true)
+	case len(args) == 1 && args[0] == argCommand:
+		return trampoline()
+	}
+	return complain(ExitUsage, "podgrade-init is started by podgrade, with no argument or with %s", ArgHost)
+}
+
+// complain prints one line to the supervisor's own standard error, which ends
+// up in the cell's log, and returns status.
+func complain(status int, format string, args ...any) int {
+	fmt.Fprintf(os.Stderr, "podgrade-init: "+format+"\n", args...)
+	return status
+}
+
+// supervise sets the defences up and serves the channel until it ends.
+func supervise(onHost bool) int {
+	keepSmall()
+	channel, err := harden(onHost)
+	if err != nil {
+		return complain(ExitSetup, "set up the supervisor: %v", err)
+	}
+	in := protocol.NewReader(bufio.NewReaderSize(channel.in, protocol.ChunkSize))
+	s := &supervisor{
+		out:      protocol.NewWriter(channel.out),
+		stdin:    channel.null,
+		attempts: noRoutes,
+		underWay: map[uint32]bool{},
+	}
+	if onHost {
+		s.attempts = func() uint64 { return 0 } // the counters are the whole host's
+	}
+	s.processes = newProcesses(onHost)
+	s.lost = func() { s.close(); os.Exit(ExitDone) }
+	if onHost {
+		s.closeOnSignal()
+	}
+	spareThreads()
+	status := s.serve(in)
+	s.close()
+	return status
+}
+
+// keepSmall keeps the runtime's appetite down: there is one supervisor a cell.
+func keepSmall() {
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(50)
+}
+
+// serve answers the host until the channel ends.
+func (s *supervisor) serve(in *protocol.Reader) int {
+	if status, ok := s.greet(in); !ok {
+		return status
+	}
+	for {
+		kind, payload, err := in.Read()
+		if err != nil {
+			return readStatus(err)
+		}
+		if kind != protocol.KindRequest {
+			return complain(ExitProtocol, "the host sent a frame of kind %q, which it never sends", byte(kind))
+		}
+		q, err := protocol.ParseRequest(payload)
+		if err == nil {
+			err = s.begin(q.ID)
+		}
+		if err != nil {
+			return complain(ExitProtocol, "read the host's request: %v", err)
+		}
+		go s.answer(q)
+	}
+}
+
+// greet reads the host's Hello and gives the nonce back.
+func (s *supervisor) greet(in *protocol.Reader) (status int, ok bool) {
+	kind, payload, err := in.Read()
+	if err != nil {
+		return readStatus(err), false
+	}
+	if kind != protocol.KindHello {
+		return complain(ExitProtocol, "the host's first frame is of kind %q, not a hello", byte(kind)), false
+	}
+	h, err := protocol.ParseHello(payload)
+	if err != nil {
+		return complain(ExitProtocol, "read the host's hello: %v", err), false
+	}
+	if h.Version != protocol.Version {
+		return complain(ExitVersion, "the host speaks version %d of the protocol, this binary version %d: install podgrade and podgrade-init together", h.Version, protocol.Version), false
+	}
+	if err := s.out.WriteJSON(protocol.KindHello, h); err != nil {
+		return ExitDone, false
+	}
+	return 0, true
+}
+
+// readStatus is the exit status after the channel could not be read.
+func readStatus(err error) int {
+	if errors.Is(err, protocol.ErrFrame) {
+		return complain(ExitProtocol, "read the channel: %v", err)
+	}
+	if !errors.Is(err, io.EOF) {
+		complain(ExitDone, "read the channel: %v", err)
+	}
+	return ExitDone
+}
+
+// begin notes that a request is under way.
+func (s *supervisor) begin(id uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underWay[id] {
+		return fmt.Errorf("%w: request %d is already under way", protocol.ErrFrame, id)
+	}
+	s.underWay[id] = true
+	return nil
+}
+
+// answer carries one request out and sends its answer.
+func (s *supervisor) answer(q protocol.Request) {
+	var a protocol.Answer
+	switch q.Op {
+	case protocol.OpRun:
+		a = s.run(q.ID, q.Run)
+	case protocol.OpStat:
+		a = s.stat(q.Path)
+	case protocol.OpRead:
+		a = s.read(q.ID, q.Path)
+	case protocol.OpList:
+		a = s.list(q.ID, q.Path)
+	case protocol.OpKillAll:
+		a.Kill = &protocol.KillCount{Stuck: !s.processes.endAll()}
+	}
+	s.mu.Lock()
+	delete(s.underWay, q.ID)
+	s.mu.Unlock()
+	a.ID = q.ID
+	s.send(s.out.WriteJSON(protocol.KindAnswer, a))
+}
+
+// send ends the supervisor when a frame could not be written: nobody listens.
+func (s *supervisor) send(err error) {
+	if err != nil {
+		complain(ExitDone, "write to the channel: %v", err)
+		s.lost()
+	}
+}
+
+// close ends everything that runs. As PID 1 the kernel does the same once
+// more when the process exits.
+func (s *supervisor) close() {
+	if !s.processes.endAll() {
+		complain(ExitDone, "some process could not be ended")
+	}
+}
+
+// failed is the answer of a request that could not be carried out.
+func failed(kind protocol.FailureKind, format string, args ...any) protocol.Answer {
+	return protocol.Answer{Failure: &protocol.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}}
+}
