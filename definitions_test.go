@@ -5,6 +5,8 @@ import (
 	"go/token"
 	"strings"
 	"testing"
+
+	"podgrade/oci"
 )
 
 // definitions are the files whose string constants are words of the format.
@@ -33,6 +35,15 @@ var ordinary = map[string]string{
 // parts are texts that no other literal may even contain: whoever writes a
 // path below one of them has spelled the path anew.
 var parts = []string{"/work/workspace", "/work/task_dir", "/work/references", "/work/plugins", "/.podgrade", "CODER_EVAL_IN_CONTAINER"}
+
+// repeated are the words that a file has to repeat, because it may not import
+// the file that defines them. They are given by their constants: when one
+// changes and its repetition does not, the test fails.
+var repeated = map[string][]string{
+	// A task must not mount over what podgrade puts into a cell, and tasks
+	// imports nothing of ours.
+	"tasks/check_sandbox.go": {oci.WorkPath, oci.ToolPath},
+}
 
 // constants returns the literals of a file's string constants.
 func (s source) constants() []string {
@@ -78,6 +89,11 @@ func homes(t *testing.T, all []source) map[string]string {
 
 // second returns what is wrong with a literal in a file, or "".
 func second(home map[string]string, file, value string) string {
+	for _, word := range repeated[file] {
+		if strings.Contains(value, word) {
+			return ""
+		}
+	}
 	if defined, ok := home[value]; ok && defined != file {
 		return defined
 	}
@@ -103,6 +119,21 @@ func TestWordsHaveOneDefinition(t *testing.T) {
 			}
 			seen[value] = true
 		})
+	}
+}
+
+// TestRepeatedWordsAreStillTheSame: a repetition must follow its definition.
+func TestRepeatedWordsAreStillTheSame(t *testing.T) {
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		s.texts(func(value string, _ token.Position) { found[s.path+"\x00"+value] = true })
+	}
+	for file, words := range repeated {
+		for _, word := range words {
+			if !found[file+"\x00"+word] {
+				t.Errorf("%s does not repeat %q: make it follow the definition, or take it off the list", file, word)
+			}
+		}
 	}
 }
 
