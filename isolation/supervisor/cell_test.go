@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -67,7 +68,8 @@ func buildStatic(dir, pkg string, mode os.FileMode) (string, error) {
 }
 
 // enterStage is PID 1 before the supervisor: it mounts /proc as cells have it,
-// drops capabilities and becomes "UID CAPABILITY-MASK INIT".
+// and the programs' directory as a read-only mount, drops capabilities and
+// becomes "UID CAPABILITY-MASK INIT".
 func enterStage(stage string) error {
 	var uid int
 	var keep uint64
@@ -81,6 +83,13 @@ func enterStage(stage string) error {
 	}
 	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "hidepid=2"); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
+	}
+	tools := filepath.Dir(program)
+	if err := syscall.Mount(tools, tools, "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", tools, err)
+	}
+	if err := syscall.Mount("", tools, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, ""); err != nil {
+		return fmt.Errorf("make %s read-only: %w", tools, err)
 	}
 	for capability := range uintptr(64) {
 		if keep&(1<<capability) == 0 {
@@ -305,6 +314,12 @@ func (c *cell) ask(op protocol.Op, p protocol.Path) (protocol.Answer, string) {
 	return a, content.String()
 }
 
+// marks numbers the marks of the tests.
+var marks atomic.Int64
+
+// mark is an argument that only the processes of one test have.
+func mark() string { return fmt.Sprintf("mark-%d-%d", os.Getpid(), marks.Add(1)) }
+
 // processesWith counts the host's processes whose arguments hold mark.
 func processesWith(mark string) int {
 	n := 0
@@ -324,6 +339,9 @@ func processesWith(mark string) int {
 // forEach runs a test for each kind.
 func forEach(t *testing.T, kinds []kind, test func(t *testing.T, c *cell)) {
 	for _, k := range kinds {
-		t.Run(strings.ReplaceAll(k.name, " ", "-"), func(t *testing.T) { test(t, open(t, k)) })
+		t.Run(strings.ReplaceAll(k.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, k))
+		})
 	}
 }

@@ -33,7 +33,9 @@ func signals([]string) {
 		call(sysRtSigqueueinfo, 1, s, uintptr(unsafe.Pointer(&info)))
 		for tid := uintptr(1); tid <= threadsOfInit; tid++ {
 			call(syscall.SYS_TGKILL, 1, tid, s)
-			call(syscall.SYS_TKILL, tid, s)
+			if !own(int(tid)) {
+				call(syscall.SYS_TKILL, tid, s)
+			}
 			call(sysRtTgsigqueueinfo, 1, tid, s, uintptr(unsafe.Pointer(&info)))
 		}
 	}
@@ -54,7 +56,7 @@ func trace([]string) {
 	say("move_pages", call(sysMovePages, 1, 0, 0, 0, 0, 0))
 }
 
-// procFiles are the files of /proc/PID, and how the harmful ones are opened.
+// procFiles are the files of /proc/PID.
 var procFiles = []string{
 	"arch_status", "attr/current", "attr/exec", "autogroup", "auxv", "cgroup", "clear_refs", "cmdline", "comm",
 	"coredump_filter", "cpuset", "cwd/.", "environ", "exe", "fd/0", "fd/1", "fd/2", "fd/10", "fd/11", "fd/12",
@@ -68,7 +70,7 @@ var procFiles = []string{
 // proc opens every file of /proc/1 and of its threads for reading and writing.
 func proc([]string) {
 	for pid := 1; pid <= threadsOfInit; pid++ {
-		if pid == os.Getpid() || pid == os.Getppid() && pid != 1 {
+		if own(pid) {
 			continue
 		}
 		for _, name := range procFiles {
@@ -85,12 +87,18 @@ func proc([]string) {
 	}
 }
 
+// own tells whether pid is a thread of this process.
+func own(pid int) bool {
+	_, err := os.Stat("/proc/self/task/" + strconv.Itoa(pid))
+	return err == nil
+}
+
 // limits changes PID 1's resource limits, by its pid and its thread ids, to
 // what ends it: no processor time, no descriptor, no memory.
 func limits([]string) {
 	var none [2]uint64
 	for pid := uintptr(1); pid <= threadsOfInit; pid++ {
-		if int(pid) == os.Getpid() {
+		if own(int(pid)) {
 			continue
 		}
 		for resource, name := range map[uintptr]string{0: "CPU", 7: "NOFILE", 9: "AS"} {
@@ -104,7 +112,7 @@ func scheduler([]string) {
 	var zero, one uint64 = 0, 1
 	const idle = 5
 	for pid := uintptr(1); pid <= threadsOfInit; pid++ {
-		if int(pid) == os.Getpid() {
+		if own(int(pid)) {
 			continue
 		}
 		of := fmt.Sprintf(" of %d", pid)

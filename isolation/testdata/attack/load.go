@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // fds lists the descriptors that the command holds, and what they are.
@@ -74,8 +75,8 @@ func bomb(args []string) {
 	for err == nil && n < 100_000 {
 		var pid uintptr
 		if pid, err = fork(); err == nil && pid == 0 {
-			for {
-				fork()
+			for pause := (syscall.Timespec{Nsec: 1e6}); ; fork() {
+				syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
 			}
 		}
 		n++
