@@ -31,9 +31,6 @@ type Agent struct {
 	// then empty.
 	SystemPromptFile string   `json:"system_prompt_file" task:"null"`
 	IgnorePatterns   []string `json:"ignore_patterns" task:"alias=additional_ignore_patterns"`
-	// ByType holds keys for one kind only; experiment defaults may have it, a
-	// resolved agent never does (task-file 0.2).
-	ByType map[string]any `json:"by_type" task:"only=experiment"`
 
 	SystemPromptMode string         `json:"system_prompt_mode" task:"kinds=claude-code,default=append,enum=append|replace"`
 	ClaudeSettings   any            `json:"claude_settings" task:"kinds=claude-code,null"` // path, mapping or nil

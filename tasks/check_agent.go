@@ -51,7 +51,7 @@ func (a *Agent) checkSystemPrompt(d *decoder, n *node, path string) {
 	if a.SystemPrompt != "" && a.SystemPromptFile != "" {
 		d.fail(n.get("system_prompt_file"), join(path, "system_prompt_file"), "cannot stand beside system_prompt; keep one of them")
 	}
-	if a.SystemPromptMode == "replace" && a.Type == ClaudeCode && a.SystemPrompt == "" && a.SystemPromptFile == "" && !d.loading {
+	if a.SystemPromptMode == "replace" && a.Type == ClaudeCode && a.SystemPrompt == "" && a.SystemPromptFile == "" {
 		d.fail(n.get("system_prompt_mode"), join(path, "system_prompt_mode"), "replace needs a system_prompt that is not blank")
 	}
 }

@@ -66,13 +66,13 @@ func (t *TemplateSource) kindOf(n *node) string {
 func (t *TemplateSource) decodeNode(d *decoder, n *node, path string) {
 	if n.kind == mapNode {
 		t.Type = t.kindOf(n)
-		n = known(n, shapeOf(typeOf(t)).keys(t.Type, ""))
+		n = known(n, shapeOf(typeOf(t)).keys(t.Type))
 	}
 	d.structure(n, path, t)
 }
 
 func (f *StarterFile) decodeNode(d *decoder, n *node, path string) {
-	d.structure(known(n, shapeOf(typeOf(f)).keys("", "")), path, f)
+	d.structure(known(n, shapeOf(typeOf(f)).keys("")), path, f)
 }
 
 // known returns a copy of a mapping with these keys only.

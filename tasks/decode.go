@@ -17,8 +17,8 @@ type decoder struct {
 	tolerant bool
 	// partial accepts missing keys: the tree is one layer of several.
 	partial bool
-	// place is "experiment" while experiment defaults are read; see doc.go.
-	place string
+	// strict makes unknown keys of the top level errors too: an experiment.
+	strict bool
 	// loading is set while one task file is read alone: layers may add to it.
 	loading bool
 	// kinds are agent kinds that are known besides the built-in ones.
@@ -65,7 +65,7 @@ func (d *decoder) block(n *node, path string, v reflect.Value) {
 	seen := map[string]bool{}
 	for _, p := range n.pairs {
 		f := s.byKey[p.key]
-		if f == nil || !f.has(kind, d.place) {
+		if f == nil || !f.has(kind) {
 			d.unknown(s, f, p, path, kind)
 			continue
 		}
@@ -78,7 +78,7 @@ func (d *decoder) block(n *node, path string, v reflect.Value) {
 	}
 	if !d.partial {
 		for i := range s.fields {
-			if f := &s.fields[i]; f.required && !seen[f.key] && f.has(kind, d.place) {
+			if f := &s.fields[i]; f.required && !seen[f.key] && f.has(kind) {
 				d.fail(n, join(path, f.key), "is missing and must be written")
 			}
 		}
@@ -96,21 +96,19 @@ func (d *decoder) unknown(s *shape, f *field, p pair, path, kind string) {
 	switch {
 	case removedKey(path, p.key) != "":
 		text = removedKey(path, p.key)
-	case f != nil && f.only != "":
-		text = "is only a key of the defaults of an experiment"
 	case f != nil && kind == "":
 		text = "is a key of type " + oneOf(f.kinds) + " only, and this block has no type"
 	case f != nil:
 		text = "is a key of type " + oneOf(f.kinds) + " only, not of " + quoteBare(kind)
 	default:
-		keys := s.keys(kind, d.place)
+		keys := s.keys(kind)
 		if hint := nearest(p.key, keys); hint != "" {
 			text += hint
 		} else {
 			text += "; the keys are " + strings.Join(keys, ", ")
 		}
 	}
-	if d.tolerant || path == "" && d.place == "" {
+	if d.tolerant || path == "" && !d.strict {
 		d.warn(p.keyNode, key, "%s; it is ignored", text)
 		return
 	}

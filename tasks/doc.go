@@ -25,5 +25,4 @@
 //	append          a later layer adds to the list, it does not replace it
 //	alias=KEY       a second spelling of the key
 //	kinds=a|b       the key exists only for these values of the block's type key
-//	only=NAME       the key exists only where this is the block (agent.by_type)
 package tasks

@@ -34,7 +34,7 @@ func encodeStruct(b *bytes.Buffer, v reflect.Value) error {
 	s := shapeOf(v.Type())
 	for i := range s.fields {
 		f := &s.fields[i]
-		if !f.has(kind, "") {
+		if !f.has(kind) {
 			continue
 		}
 		if !first {

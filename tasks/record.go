@@ -26,7 +26,7 @@ func FromRecord(resolved []byte) (*Task, error) {
 
 // task reads a whole task.
 func (d *decoder) task(n *node) *Task {
-	t := &Task{}
+	t := &Task{root: n}
 	setDefaults(reflect.ValueOf(t).Elem())
 	d.structure(n, "", t)
 	return t

@@ -9,6 +9,7 @@ var removedKeys = map[string]string{
 	".turn_timeout":             "belongs under run_limits: write run_limits.turn_timeout",
 	".template_dir":             "was removed; write sandbox.template_sources with an entry {type: template_dir, path: ...}",
 	".stop_early":               "belongs under run_limits, or on a criterion as a block",
+	"agent.by_type":             byTypeText,
 	"agent.max_iterations":      "was removed; write run_limits.max_turns",
 	"agent.max_turns":           "was moved; write run_limits.max_turns",
 	"agent.task_timeout":        "was moved; write run_limits.task_timeout",
@@ -30,6 +31,9 @@ var removedKeys = map[string]string{
 	"reference.code":            "was removed; put the code into a file of a directory and write directory: DIR",
 	"reference.file":            "was removed; put the file into a directory and write directory: DIR",
 }
+
+// byTypeText says where agent.by_type can stand (task-file 0.2).
+const byTypeText = "is only a key of the defaults of an experiment"
 
 // removedTypes are criterion types of older versions, with what to write now.
 var removedTypes = map[string]string{

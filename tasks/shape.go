@@ -24,7 +24,6 @@ type field struct {
 	above      *float64
 	enum       []string
 	kinds      []string
-	only       string
 }
 
 // shape is the list of the fields of a struct type, in the order of the type.
@@ -101,8 +100,6 @@ func (f *field) readTag(tag string) {
 			f.enum = strings.Split(value, "|")
 		case "kinds":
 			f.kinds = strings.Split(value, "|")
-		case "only":
-			f.only = value
 		default:
 			panic(fmt.Sprintf("tasks: unknown option %q in the tag of %s", name, f.key))
 		}
@@ -117,16 +114,16 @@ func number(text string) *float64 {
 	return &f
 }
 
-// has reports whether the key exists in a block of this kind and place.
-func (f *field) has(kind, place string) bool {
-	return (f.kinds == nil || slices.Contains(f.kinds, kind)) && (f.only == "" || f.only == place)
+// has reports whether the key exists in a block of this kind.
+func (f *field) has(kind string) bool {
+	return f.kinds == nil || slices.Contains(f.kinds, kind)
 }
 
 // keys returns the keys that exist in a block of this kind.
-func (s *shape) keys(kind, place string) []string {
+func (s *shape) keys(kind string) []string {
 	var keys []string
 	for i := range s.fields {
-		if s.fields[i].has(kind, place) {
+		if s.fields[i].has(kind) {
 			keys = append(keys, s.fields[i].key)
 		}
 	}

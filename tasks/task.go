@@ -32,6 +32,7 @@ type Task struct {
 	SuiteID string `json:"suite_id" task:"null"`
 	RowID   string `json:"row_id" task:"null"`
 
+	root     *node // what the task was read from, for the places of messages
 	written  map[string]Origin
 	warnings []Problem
 }
