@@ -163,8 +163,26 @@ func (j *judging) dispatch(ctx context.Context, criterion tasks.Criterion) (outc
 	switch c := criterion.(type) {
 	case *tasks.FileExists:
 		return j.fileExists(ctx, c)
+	case *tasks.FileContains:
+		return j.fileContains(ctx, c)
+	case *tasks.FileMatchesRegex:
+		return j.fileMatchesRegex(ctx, c)
+	case *tasks.FileCheck:
+		return j.fileCheck(ctx, c)
+	case *tasks.JSONCheck:
+		return j.jsonCheck(ctx, c)
 	case *tasks.RunCommand:
 		return j.runCommand(ctx, c)
+	case *tasks.CommandExecuted:
+		return j.commandExecuted(c)
+	case *tasks.CLICalled:
+		return j.cliCalled(ctx, c)
+	case *tasks.CommandsEfficiency:
+		return j.commandsEfficiency(c)
+	case *tasks.ClassificationMatch:
+		return j.classificationMatch(ctx, c)
+	case *tasks.SkillTriggered:
+		return j.skillTriggered(c)
 	}
 	return outcome{}, misusef("criteria of type %s are unknown", j.Type)
 }

@@ -287,3 +287,7 @@ func typeOf(_ *evaluation, args []any) (any, error) {
 	}
 	return nil, nil
 }
+
+// TypeName is the JMESPath name of a value's type: string, number, boolean,
+// array, object, null, or expref for an expression.
+func TypeName(v any) string { return typeName(v) }
