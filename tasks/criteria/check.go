@@ -183,6 +183,16 @@ func (j *judging) dispatch(ctx context.Context, criterion tasks.Criterion) (outc
 		return j.classificationMatch(ctx, c)
 	case *tasks.SkillTriggered:
 		return j.skillTriggered(c)
+	case *tasks.ReferenceComparison:
+		return j.referenceComparison(ctx, c)
+	case *tasks.LLMJudge:
+		return j.llmJudge(ctx, c)
+	case *tasks.AgentJudge:
+		return j.agentJudge(ctx, c)
+	case *tasks.SystemOneJudge:
+		return j.systemOneJudge(ctx, c)
+	case *tasks.UiPathEval:
+		return j.uipathEval(ctx, c)
 	}
 	return outcome{}, misusef("criteria of type %s are unknown", j.Type)
 }

@@ -15,6 +15,9 @@ type Surroundings struct {
 	Reference Files
 	// ReferencePath is where the cell has the reference directory.
 	ReferencePath string
+	// TaskDir reads the task directory; nil: there is none. Only judges that
+	// name its files look there.
+	TaskDir Files
 	// Ignore are the patterns that drop discovered parts of a glob's matches;
 	// see IgnorePatterns.
 	Ignore []string
