@@ -194,6 +194,25 @@ func watch(args []string) {
 	fmt.Printf("caught: %d\n", caught)
 }
 
+// fill makes a directory with the given number of files, whose names are no
+// UTF-8 and come in no order.
+func fill(args []string) {
+	if len(args) < 2 {
+		return
+	}
+	n, err := strconv.Atoi(args[1])
+	if err == nil {
+		err = os.Mkdir(args[0], 0o755)
+	}
+	for i := n - 1; i >= 0 && err == nil; i-- {
+		var fd int
+		if fd, err = syscall.Open(fmt.Sprintf("%s/\xff%06d", args[0], i), syscall.O_CREAT|syscall.O_WRONLY, 0o644); err == nil {
+			syscall.Close(fd)
+		}
+	}
+	say("fill", err)
+}
+
 // seconds reads the first argument as a time, ten seconds without one.
 func seconds(args []string) time.Duration {
 	if len(args) > 0 {

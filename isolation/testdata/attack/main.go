@@ -38,6 +38,7 @@ var attacks = map[string]func(args []string){
 	"spawn":     spawn,
 	"watch":     watch,
 	"sleep":     sleep,
+	"fill":      fill,
 }
 
 func main() {
