@@ -121,8 +121,10 @@ func structMembers(o *Object, v reflect.Value) {
 		field := v.Type().Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct:
-			structMembers(o, v.Field(i))
+		case field.Anonymous && name == "":
+			if embedded := reflect.Indirect(v.Field(i)); embedded.IsValid() {
+				structMembers(o, embedded)
+			}
 			continue
 		case !field.IsExported() || name == "-":
 			continue

@@ -2,33 +2,48 @@ package record
 
 import "podgrade/oci"
 
-// Keys that podgrade writes to environment_info, flat as readers expect
-// (spec/run-record.md 5). These are their only definitions.
+// Keys that podgrade writes to environment_info when it executes a row, flat
+// as readers expect (spec/run-record.md 5). These are their only definitions.
 const (
-	Version          = "podgrade_version"
-	Engine           = "podgrade_engine"
-	EngineReason     = "podgrade_engine_reason"
-	Runtime          = "podgrade_runtime"
-	Image            = "podgrade_image"
-	ImageID          = "podgrade_image_id"
-	ImageDigest      = "podgrade_image_digest"
-	Platform         = "podgrade_platform"
-	StateDiffID      = "podgrade_state_diff_id"
-	TaskDigest       = "podgrade_task_digest"
-	RunDigest        = "podgrade_run_digest"
-	SpecSHA256       = "podgrade_spec_sha256"
-	WorkspaceDigest  = "podgrade_workspace_digest"
+	Version         = "podgrade_version"
+	Engine          = "podgrade_engine"
+	Image           = "podgrade_image"
+	ImageID         = "podgrade_image_id"
+	ImageDigest     = "podgrade_image_digest"
+	Platform        = "podgrade_platform"
+	StateDiffID     = "podgrade_state_diff_id"
+	TaskDigest      = "podgrade_task_digest"
+	RunDigest       = "podgrade_run_digest"
+	SpecSHA256      = "podgrade_spec_sha256"
+	WorkspaceDigest = "podgrade_workspace_digest"
+	LimitsEnforced  = "podgrade_limits_enforced"
+)
+
+// Keys that podgrade writes to environment_info when it grades a row.
+const (
 	WorkspaceView    = "podgrade_workspace_view"
 	ViewReason       = "podgrade_workspace_view_reason"
-	LimitsEnforced   = "podgrade_limits_enforced"
 	GradedByVersion  = "graded_by_podgrade"
 	GradedByEngine   = "graded_by_podgrade_engine"
+	GradedByRuntime  = "graded_by_podgrade_runtime"
 	GradedImage      = "podgrade_graded_image"
 	GradedImageID    = "podgrade_graded_image_id"
 	GradedDigest     = "podgrade_graded_image_digest"
 	GradedPlatform   = "podgrade_graded_platform"
 	GradedSpecSHA256 = "podgrade_graded_spec_sha256"
+	GradedWorkspace  = "podgrade_graded_workspace_digest"
+	GradedLimits     = "podgrade_graded_limits_enforced"
 )
+
+// gradeFacts belong to one grade and are removed before the next.
+var gradeFacts = []string{
+	WorkspaceView, ViewReason, GradedByVersion, GradedByEngine, GradedByRuntime,
+	GradedImage, GradedImageID, GradedDigest, GradedPlatform, GradedSpecSHA256,
+	GradedWorkspace, GradedLimits, GradingDuration,
+}
+
+// GradeFacts returns the keys of environment_info that describe one grade.
+func GradeFacts() []string { return append([]string{}, gradeFacts...) }
 
 // Keys of environment_info that upstream defines and podgrade reads or writes.
 const (

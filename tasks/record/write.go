@@ -59,17 +59,28 @@ func (d *Draft) Write(p []byte) (int, error) { return d.file.Write(p) }
 // Commit puts the draft under its name and returns when both are on the disk:
 // a crash at any instant leaves the old file or the new one.
 func (d *Draft) Commit() error {
-	if err := d.commit(); err != nil {
+	err := d.file.Sync()
+	if err == nil {
+		err = d.Publish()
+	}
+	if err != nil {
 		d.Drop()
 		return err
 	}
 	return syncDir(d.root)
 }
 
-func (d *Draft) commit() error {
-	if err := d.file.Sync(); err != nil {
-		return err
+// Publish puts the draft under its name without waiting for the disk. It is
+// for logs, which a crash of the machine may take.
+func (d *Draft) Publish() error {
+	err := d.publish()
+	if err != nil {
+		d.Drop()
 	}
+	return err
+}
+
+func (d *Draft) publish() error {
 	if err := d.file.Close(); err != nil {
 		return err
 	}

@@ -1,0 +1,165 @@
+package policy
+
+import (
+	"strings"
+
+	"podgrade/oci"
+	"podgrade/tasks"
+)
+
+// Grants lists everything beyond the seal that the request needs, in the
+// order: cell, paths, variables, judges, commands. It reads names
+// and metadata only. An error means that the request can never be granted.
+func Grants(r Request) ([]Grant, error) {
+	terms, err := termsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return terms.grants, nil
+}
+
+// terms is what a request comes to: the grants, and the values that an engine
+// gets when they are accepted.
+type terms struct {
+	grants       []Grant
+	commands     []Grant
+	judges       []Grant
+	image        string
+	capabilities []string
+	network      oci.Network
+	variables    []string // names, all set here
+	taskDir      string
+	reference    string
+	searchPath   []string
+}
+
+func (t *terms) add(kind Kind, value, reason string) {
+	t.grants = append(t.grants, Grant{kind, value, reason})
+}
+
+func termsOf(r Request) (*terms, error) {
+	t := &terms{network: oci.Sealed}
+	for _, criterion := range r.Task.SuccessCriteria {
+		if err := t.criterion(criterion, r.Place); err != nil {
+			return nil, err
+		}
+	}
+	if r.Phase == oci.Grade && !r.PostRunDone {
+		for _, hook := range r.Task.PostRun {
+			t.command(hook.Command, "post_run", r.Place)
+		}
+	}
+	if r.Place == InCell {
+		if err := t.cell(r); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.paths(r); err != nil {
+		return nil, err
+	}
+	if len(t.commands) > 0 {
+		t.variablesOf(r)
+	}
+	t.grants = append(append(t.grants, t.judges...), t.commands...)
+	return t, nil
+}
+
+// cell adds what starting a cell of the row needs.
+func (t *terms) cell(r Request) error {
+	docker := r.Task.Sandbox.Docker
+	t.image = docker.Image
+	if r.Pin.Known() {
+		t.image = r.Pin.Reference
+		t.add(Image, r.Pin.String(), "a cell of this image is started")
+	} else if docker.DockerfilePath != "" {
+		return &Refusal{
+			What: "the row's image was built from " + docker.DockerfilePath + " and the record does not say which image that gave",
+			Do:   "grade the row on the host that executed it, or pin the image by executing the row with podgrade",
+		}
+	} else if t.image == "" {
+		return &Refusal{
+			What: "the record names no image",
+			Do:   "execute the row again with a task that names one, or grade it with --allow-host-grading",
+		}
+	} else {
+		t.add(Image, t.image, "a cell of the image that has this name now is started; the record holds no pin")
+	}
+	if err := t.capabilitySet(r); err != nil {
+		return err
+	}
+	if err := t.networkOf(r); err != nil {
+		return err
+	}
+	if mounts := docker.ExtraMounts; len(mounts) > 0 {
+		return &Refusal{
+			What: "the record mounts " + strings.Join(mounts, ", ") + ", and a grading cell sees nothing of this host but workspace, task directory and reference",
+			Do:   "copy what the criteria need into the task directory, or grade with --allow-host-grading",
+		}
+	}
+	return nil
+}
+
+func (t *terms) capabilitySet(r Request) error {
+	switch caps := r.Task.Sandbox.Capabilities(); caps.Mode {
+	case tasks.CapsNone:
+	case tasks.CapsList:
+		if _, err := oci.CapabilityMask(caps.List); err != nil {
+			return &Refusal{What: "the record asks for capabilities: " + err.Error(), Do: "correct the task and execute it again"}
+		}
+		t.capabilities = caps.List
+		t.add(Capabilities, strings.Join(caps.List, " "), "commands in the cell may have these, as the record asks")
+	default:
+		t.capabilities = oci.DockerCapabilities()
+		t.add(Capabilities, strings.Join(t.capabilities, " "),
+			"commands in the cell may have these, as in the containers of upstream; all are limited to the cell's own user namespace")
+	}
+	return nil
+}
+
+func (t *terms) networkOf(r Request) error {
+	if !r.RecordedNetwork {
+		return nil
+	}
+	switch network, _ := r.Task.Network(); network {
+	case tasks.NetworkNone:
+	case tasks.NetworkLLMOnly:
+		return &Refusal{
+			What: "--network recorded was given, and the record asks for llm_only: a grading cell has no network or all of it",
+			Do:   "leave --network out; what the criteria then try to reach is counted and stamped",
+		}
+	default:
+		t.network = oci.Egress
+		t.add(Network, network, "commands in the cell reach every network but this host itself")
+	}
+	return nil
+}
+
+// variablesOf adds the host variables that the record names and that are set
+// here. HOME is never passed on: it names a directory of this host.
+func (t *terms) variablesOf(r Request) {
+	if r.Task.Sandbox.Driver != tasks.DriverDocker {
+		return
+	}
+	for _, name := range r.Task.Sandbox.Docker.Passthrough() {
+		if name == "HOME" || !isName(name) {
+			continue
+		}
+		if _, set := r.Lookup(name); set {
+			t.variables = append(t.variables, name)
+			t.add(Variable, name, "commands get its value on this host")
+		}
+	}
+}
+
+// isName tells whether a variable can be passed on under this name.
+func isName(name string) bool {
+	return name != "" && !strings.ContainsAny(name, "=\x00")
+}
+
+func (t *terms) command(line, whose string, place Place) {
+	where := "in the cell"
+	if place == OnHost {
+		where = "on this host, as you"
+	}
+	t.commands = append(t.commands, Grant{Command, line, whose + ", runs " + where})
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"podgrade/oci"
+	"podgrade/tasks"
+)
+
+// paths adds the paths of this host that the grade reads: the task directory
+// and the reference, each as it resolves, since a link would hide where it
+// leads (spec/regrade.md 2.6).
+func (t *terms) paths(r Request) error {
+	uses := len(t.commands)+len(t.judges) > 0
+	if uses || r.Task.Reference != nil {
+		dir, err := taskDir(r)
+		if err != nil {
+			return err
+		}
+		if dir != "" && uses {
+			t.taskDir = dir
+			t.add(Path, dir, "the task directory: commands can read all of it, read-only")
+		}
+		if r.Task.Reference != nil {
+			if err := t.referenceOf(r, dir); err != nil {
+				return err
+			}
+		}
+	}
+	if r.Place == OnHost && len(t.commands) > 0 {
+		t.searchPathOf(r)
+	}
+	return nil
+}
+
+// taskDir is the directory of the recorded task file, resolved; "" when the
+// file is not on this host and nothing in the task says that it needs it.
+func taskDir(r Request) (string, error) {
+	missing := "no task file is recorded"
+	if r.TaskFile != "" {
+		dir, err := resolvedDir(filepath.Dir(r.TaskFile))
+		if err == nil && !isRegular(r.TaskFile) {
+			err = fs.ErrNotExist
+		}
+		switch {
+		case err == nil:
+			return dir, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", &Refusal{What: "the recorded task file " + r.TaskFile + " cannot be looked at: " + err.Error(), Do: "make it readable"}
+		}
+		missing = "the recorded task file " + r.TaskFile + " is not on this host"
+	}
+	if who := needsTaskDir(r.Task); who != "" {
+		return "", &Refusal{
+			What: missing + ", and " + who + " uses the task directory",
+			Do:   "put the task file and what lies beside it at that path",
+		}
+	}
+	return "", nil
+}
+
+// needsTaskDir names the first thing of the task that speaks of the task
+// directory; "" when nothing does.
+func needsTaskDir(task *tasks.Task) string {
+	speaks := func(s string) bool {
+		return strings.Contains(s, oci.EnvTaskDir) || strings.Contains(s, oci.TaskDirPath)
+	}
+	for _, c := range task.SuccessCriteria {
+		var texts []string
+		switch c := c.(type) {
+		case *tasks.RunCommand:
+			texts = []string{c.Command}
+		case *tasks.LLMJudge:
+			texts = c.Files
+		case *tasks.AgentJudge:
+			texts = c.Files
+		case *tasks.SystemOneJudge:
+			texts = c.Files
+		}
+		for _, text := range texts {
+			if speaks(text) {
+				return "the criterion " + c.Common().Description
+			}
+		}
+	}
+	for _, hook := range task.PostRun {
+		if speaks(hook.Command) {
+			return "post_run"
+		}
+	}
+	return ""
+}
+
+func (t *terms) referenceOf(r Request, taskDir string) error {
+	named := r.Task.Reference.Directory
+	if !filepath.IsAbs(named) {
+		if taskDir == "" {
+			return &Refusal{What: "the reference " + named + " lies beside a task file that is not on this host", Do: "put both at the recorded path"}
+		}
+		named = filepath.Join(taskDir, named)
+	}
+	dir, err := resolvedDir(named)
+	if err != nil {
+		return &Refusal{What: "the reference " + named + " cannot be used: " + err.Error(), Do: "put it back, or grade where it is"}
+	}
+	t.reference = dir
+	t.add(Path, dir, "the reference: commands can read all of it, read-only")
+	return nil
+}
+
+// mostEntries bounds a recorded PATH.
+const mostEntries = 256
+
+// searchPathOf keeps the entries of the recorded PATH that may stand before
+// the host's own: absolute, a directory, and nowhere in the row directory or
+// the run that holds it (spec/regrade.md 1.8). In a cell the supervisor does
+// the same with the cell's own files.
+func (t *terms) searchPathOf(r Request) {
+	entries := strings.Split(r.SearchPath, ":")
+	for _, entry := range entries[:min(len(entries), mostEntries)] {
+		if !filepath.IsAbs(entry) {
+			continue
+		}
+		dir, err := resolvedDir(entry)
+		if err != nil || within(dir, runRoot(r.RowDir)) || onPath(dir, r.Lookup) {
+			continue
+		}
+		t.searchPath = append(t.searchPath, dir)
+	}
+	if len(t.searchPath) > 0 {
+		t.add(SearchPath, strings.Join(t.searchPath, ":"), "commands on this host look for programs there first")
+	}
+}
+
+// runRoot is three above the row directory: <run>/<variant>/<task>/<NN>.
+func runRoot(rowDir string) string {
+	return filepath.Dir(filepath.Dir(filepath.Dir(rowDir)))
+}
+
+// onPath tells whether the host looks there anyway, so that naming it would
+// only hide what is new.
+func onPath(dir string, lookup func(string) (string, bool)) bool {
+	own, _ := lookup("PATH")
+	for _, entry := range strings.Split(own, ":") {
+		if resolved, err := resolvedDir(entry); err == nil && resolved == dir {
+			return true
+		}
+	}
+	return false
+}
+
+func resolvedDir(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", errors.New("the path is not absolute")
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(resolved)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", errors.New("it is not a directory")
+	}
+	return resolved, nil
+}
+
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// within tells whether path is dir or lies below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}

@@ -1,0 +1,42 @@
+package policy
+
+import (
+	"podgrade/oci"
+	"podgrade/tasks"
+)
+
+// Place is where a phase happens.
+type Place string
+
+// The places.
+const (
+	InCell Place = "cell"
+	OnHost Place = "host"
+)
+
+// Request is what grants are asked for: a recorded task, and how the operator
+// wants it graded.
+type Request struct {
+	Task  *tasks.Task
+	Phase oci.Phase
+	Place Place
+	// HostAllowed: the operator asked for the host (--allow-host-grading),
+	// which is the answer for reading there.
+	HostAllowed bool
+	// Pin is what the record says about the image; it need not be Known.
+	Pin oci.Pin
+	// RecordedNetwork: the operator asked for the network that the record
+	// names (--network recorded).
+	RecordedNetwork bool
+	// TaskFile is the recorded path of the task file; "" when none is recorded.
+	TaskFile string
+	// RowDir is the row directory, absolute: nothing in it may be put on PATH.
+	RowDir string
+	// SearchPath is the recorded PATH of the agent.
+	SearchPath string
+	// PostRunDone: the record holds results of post_run, so that this grade
+	// does not run it again.
+	PostRunDone bool
+	// Lookup finds a variable of this host; os.LookupEnv.
+	Lookup func(name string) (string, bool)
+}

@@ -1,0 +1,25 @@
+package regrade
+
+import (
+	"context"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+)
+
+// Engines is what a grade needs of the isolation layer. *isolation.Host is
+// the real one.
+type Engines interface {
+	// Image finds what a reference names now; isolation.ErrNoImage is wrapped
+	// when the store has nothing of that name.
+	Image(ctx context.Context, reference string) (isolation.Image, error)
+	// ImageByPin finds a pinned image whatever its names are now;
+	// isolation.ErrNoImage is wrapped when the store no longer has it.
+	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)
+	// Open opens a cell.
+	Open(ctx context.Context, order isolation.Order) (isolation.Cell, error)
+	// OpenOnHost opens a private copy of the workspace without a container.
+	OpenOnHost(ctx context.Context, order isolation.Order) (isolation.Cell, error)
+	// Close ends everything that was started.
+	Close() error
+}

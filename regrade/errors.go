@@ -1,0 +1,106 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"podgrade/isolation"
+	"podgrade/policy"
+	"podgrade/tasks/criteria"
+)
+
+// Kind says whose turn it is after an error, and so how podgrade exits
+// (design: Errors and exit codes).
+type Kind string
+
+// The kinds of errors.
+const (
+	User           Kind = "user"           // the command line is wrong
+	Refused        Kind = "refusal"        // it may not happen, or not like this
+	Infrastructure Kind = "infrastructure" // the host failed; the row is as it was
+	TaskFault      Kind = "task"           // the task or the row cannot be graded by it
+)
+
+// Exit codes of the program.
+const (
+	ExitPassed      = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130
+)
+
+// Error says what was tried, on what, why it failed, and one thing to do. Its
+// parts may hold text of a record; Error makes them safe to print.
+type Error struct {
+	Kind  Kind
+	Tried string
+	On    string
+	Why   error
+	Do    string
+}
+
+// Error is one sentence of all parts.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Tried)
+	if e.On != "" {
+		b.WriteString(" " + policy.Neutral(e.On))
+	}
+	if e.Why != nil {
+		b.WriteString(": " + policy.NeutralText(e.Why.Error()))
+	}
+	if e.Do != "" {
+		fmt.Fprintf(&b, "; %s", e.Do)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Why }
+
+// KindOf classifies any error of a grade. What nobody has classified is
+// infrastructure: the row is not to blame for it.
+func KindOf(err error) Kind {
+	var own *Error
+	var refusal *policy.Refusal
+	var fault *isolation.Fault
+	var author *criteria.AuthorError
+	switch {
+	case errors.As(err, &own):
+		return own.Kind
+	case errors.As(err, &refusal):
+		return Refused
+	case errors.As(err, &author):
+		return TaskFault
+	case errors.As(err, &fault):
+		return kindOfFault(fault)
+	}
+	return Infrastructure
+}
+
+func kindOfFault(fault *isolation.Fault) Kind {
+	switch fault.Kind {
+	case isolation.Refusal:
+		return Refused
+	case isolation.Evidence:
+		return TaskFault
+	}
+	return Infrastructure
+}
+
+// ExitCode is the exit code for an error; 0 for nil.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return ExitPassed
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	}
+	switch KindOf(err) {
+	case User, Refused:
+		return ExitUsage
+	}
+	return ExitFailed
+}

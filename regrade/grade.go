@@ -1,0 +1,307 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
+)
+
+// Networks that the operator can choose for a grade (--network).
+const (
+	NetworkNone     = "none"     // sealed
+	NetworkRecorded = "recorded" // what the record asks for
+)
+
+// Options say how a row is graded.
+type Options struct {
+	Answer    policy.Answer
+	AllowHost bool   // --allow-host-grading
+	Network   string // NetworkNone or NetworkRecorded; "" is none
+	Workspace string // --workspace; "": the recorded one
+	// Start starts the engines. It is called after consent, at most once.
+	Start func(context.Context) (Engines, error)
+	// Notice receives what was accepted, and warnings, safe to print.
+	Notice io.Writer
+	// Lookup finds a variable of this host.
+	Lookup func(name string) (string, bool)
+	// Version of podgrade, for the record.
+	Version string
+}
+
+// Verdict is what a grade came to.
+type Verdict struct {
+	Row       record.Identity
+	Before    record.Status // of the row before this grade
+	Status    record.Status
+	Score     float64
+	Results   []criteria.Result
+	Stamps    []record.Stamp
+	Place     policy.Place
+	Inherited bool // the status is an execution fact of the run
+}
+
+// Passed tells whether the gate passed and the run had ended well.
+func (v *Verdict) Passed() bool { return v.Status == record.Success }
+
+// Grade grades one row and writes the verdict into its record. On any error
+// the record has the bytes that it had before. The error is classified by
+// KindOf; it wraps context.Canceled when ctx was cancelled.
+func Grade(ctx context.Context, row *record.Row, o Options) (*Verdict, error) {
+	g, err := prepare(row, o)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := g.grade(ctx)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the grade was interrupted, and the row is as it was: %w", ctx.Err())
+	}
+	return verdict, err
+}
+
+// grading is one grade under way.
+type grading struct {
+	row       *record.Row
+	options   Options
+	before    []byte // of the record
+	record    *record.Record
+	task      *tasks.Task
+	accepted  policy.Accepted
+	workspace string
+	logs      *logs
+	warnings  []string // of before there was a log
+}
+
+// prepare does all that needs no engine: it reads the record, rebuilds the
+// task, asks for consent, and finds workspace and reference.
+func prepare(row *record.Row, o Options) (*grading, error) {
+	g := &grading{row: row, options: o}
+	if err := g.read(); err != nil {
+		return nil, err
+	}
+	if err := g.consent(); err != nil {
+		return nil, err
+	}
+	var err error
+	if g.workspace, err = findWorkspace(row, g.record, o.Workspace); err != nil {
+		return nil, err
+	}
+	warning, err := checkReference(g.record, g.accepted.Reference())
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		g.warn(warning)
+	}
+	return g, nil
+}
+
+func (g *grading) read() error {
+	var err error
+	g.record, g.before, err = g.row.Read()
+	if errors.Is(err, record.ErrNoRecord) {
+		return &Error{Kind: User, Tried: "grade", On: g.row.Dir, Why: err,
+			Do: "name a row directory: RUN/VARIANT/TASK/NN"}
+	}
+	if err != nil {
+		return &Error{Kind: Refused, Tried: "read the record of", On: g.row.Dir, Why: err, Do: "restore it, or execute the row again"}
+	}
+	config, err := g.record.TaskConfig()
+	if err == nil {
+		g.task, err = tasks.FromRecord(config.Resolved)
+	}
+	if err == nil && len(g.task.SuccessCriteria) == 0 {
+		err = errors.New("it has no criteria, so that any row would pass")
+	}
+	if err != nil {
+		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
+			Do: "execute the row again with a task file that podgrade reads"}
+	}
+	return nil
+}
+
+// where routes the grade (spec/regrade.md 1.2).
+func (g *grading) where() (policy.Place, error) {
+	if g.task.Sandbox.Driver == tasks.DriverTempdir || g.options.AllowHost {
+		return policy.OnHost, nil
+	}
+	if value, _ := g.options.Lookup(oci.EnvInContainer); value == "1" {
+		return "", &Error{Kind: Refused, Tried: "open a cell for", On: g.row.Dir,
+			Why: fmt.Errorf("%s=1 says that podgrade itself runs in a container", oci.EnvInContainer),
+			Do:  "unset it, or use --allow-host-grading to grade right here"}
+	}
+	return policy.InCell, nil
+}
+
+func (g *grading) consent() error {
+	place, err := g.where()
+	if err != nil {
+		return err
+	}
+	config, err := g.record.TaskConfig()
+	if err != nil {
+		return err
+	}
+	g.accepted, err = policy.Consent(policy.Request{
+		Task:            g.task,
+		Phase:           oci.Grade,
+		Place:           place,
+		HostAllowed:     g.options.AllowHost,
+		Pin:             record.Pin(g.record.Environment),
+		RecordedNetwork: g.options.Network == NetworkRecorded,
+		TaskFile:        config.SourceFile,
+		RowDir:          g.row.Dir,
+		SearchPath:      g.record.Environment.Text(record.CommandBasePath),
+		PostRunDone:     g.postRunDone(),
+		Lookup:          g.options.Lookup,
+	}, g.options.Answer, g.options.Notice)
+	return err
+}
+
+func (g *grading) postRunDone() bool {
+	return g.record.Get(record.FieldPostRunResults).Length() > 0
+}
+
+// warn tells the operator, and the log, what may be surprising.
+func (g *grading) warn(text string) {
+	fmt.Fprintf(g.options.Notice, "warning: %s\n", policy.Neutral(text))
+	if g.logs != nil {
+		g.logs.Note("podgrade", text)
+		return
+	}
+	g.warnings = append(g.warnings, text)
+}
+
+// grade starts the engines and does the rest.
+func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
+	engines, err := g.options.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closing := engines.Close(); closing != nil {
+			g.warn("ending the engines: " + closing.Error())
+		}
+	}()
+	g.logs = openLogs(g.row, g.warn)
+	defer g.logs.close(ctx, g.warn)
+	for _, text := range g.warnings {
+		g.logs.Note("podgrade", text)
+	}
+	verdict, err = g.judge(ctx, engines)
+	if err != nil {
+		g.logs.Note("podgrade", "the grade failed, and the record is as it was: "+err.Error())
+	}
+	return verdict, err
+}
+
+// judge asks the criteria, and writes what they come to.
+func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) {
+	spot, unpinned, err := g.place(ctx, engines)
+	if err != nil {
+		return nil, err
+	}
+	defer spot.drop()
+	started := time.Now()
+	if _, _, err := spot.current(ctx); err != nil {
+		return nil, err
+	}
+	results, err := g.check(ctx, spot)
+	if err != nil {
+		return nil, err
+	}
+	grading := time.Since(started)
+	hooks, err := g.postRun(ctx, spot)
+	if err != nil {
+		return nil, err
+	}
+	if err := spot.finish(ctx); err != nil {
+		return nil, err
+	}
+	verdict, err := g.verdict(results)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	g.fold(verdict, outcome{spot: spot, unpinned: unpinned, hooks: hooks, grading: grading, whole: time.Since(started)})
+	return verdict, g.write(verdict, spot)
+}
+
+// check runs the criteria.
+func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, error) {
+	trajectory, err := trajectoryOf(g.record)
+	if err != nil {
+		return nil, &Error{Kind: TaskFault, Tried: "read the trajectory of", On: g.row.Dir, Why: err, Do: "execute the row again"}
+	}
+	where := criteria.Surroundings{
+		Cell:            spot,
+		Trajectory:      trajectory,
+		NetworkWithheld: g.networkWithheld(),
+		Sink:            g.logs,
+	}
+	if g.accepted.Reference() != "" {
+		where.Reference, where.ReferencePath = spot.reference(), spot.places.Reference
+	}
+	return criteria.Check(ctx, g.task.SuccessCriteria, where)
+}
+
+// networkWithheld tells whether the run had a network and this grade has none.
+func (g *grading) networkWithheld() bool {
+	network, _ := g.task.Network()
+	return g.accepted.Place() == policy.InCell && g.accepted.Network() == oci.Sealed && network != tasks.NetworkNone
+}
+
+// place makes the place where the row is graded; nothing is opened yet.
+func (g *grading) place(ctx context.Context, engines Engines) (spot *place, unpinned string, err error) {
+	spot = &place{accepted: g.accepted, around: surroundings{
+		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
+		recorded: g.record.Environment.Text(record.CommandBasePath),
+	}}
+	order := isolation.Order{
+		Workspace: g.workspace,
+		TaskDir:   g.accepted.TaskDir(),
+		Reference: g.accepted.Reference(),
+		Hidden:    g.hidden(),
+		Log:       g.logs.cell,
+		Plan: oci.Plan{
+			Phase:        oci.Grade,
+			Network:      g.accepted.Network(),
+			Capabilities: g.accepted.Capabilities(),
+			Limits:       limitsOf(g.task.Sandbox.Limits),
+		},
+	}
+	if g.accepted.Place() == policy.OnHost {
+		spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.OpenOnHost(ctx, order) }
+		return spot, "", nil
+	}
+	spot.image, unpinned, err = resolveImage(ctx, engines, record.Pin(g.record.Environment), g.accepted)
+	if err != nil {
+		return nil, "", err
+	}
+	order.Image = spot.image
+	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
+	return spot, unpinned, nil
+}
+
+// hidden are the directories that no view may show: the run, which holds the
+// records and workspaces of all rows, and above all the answers in them.
+func (g *grading) hidden() []string {
+	if run, err := record.OwningRun(g.row.Dir); err == nil {
+		return []string{run}
+	}
+	return []string{g.row.Dir}
+}
+
+func limitsOf(l tasks.Limits) oci.Limits {
+	return oci.Limits{MemoryMB: int64(l.MaxMemoryMB), CPUs: l.MaxCPUs, PIDs: int64(l.MaxPIDs)}
+}

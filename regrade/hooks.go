@@ -1,0 +1,70 @@
+package regrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"podgrade/tasks/criteria"
+)
+
+// hookResult is one entry of post_run_results (spec/run-record.md 2.2).
+type hookResult struct {
+	Command  string  `json:"command"`
+	ExitCode *int    `json:"exit_code"` // nil after a time-out
+	Stdout   string  `json:"stdout"`
+	Stderr   string  `json:"stderr"`
+	Duration float64 `json:"duration_seconds"`
+	Error    *string `json:"error"`
+}
+
+// mostHookOutput bounds each recorded stream of a hook, in bytes.
+const mostHookOutput = 100 << 10
+
+// postRun runs the task's post_run after the criteria, unless an earlier grade
+// did: repeating it is not known to be safe (spec/regrade.md 1.13). It never
+// changes the verdict.
+func (g *grading) postRun(ctx context.Context, spot *place) ([]hookResult, error) {
+	if g.postRunDone() {
+		return nil, nil
+	}
+	var results []hookResult
+	for i, hook := range g.task.PostRun {
+		label := fmt.Sprintf("post_run %d", i+1)
+		exit, err := spot.Run(ctx, criteria.Command{
+			Line: hook.Command, Timeout: time.Duration(hook.Timeout) * time.Second, Label: label,
+		})
+		if err != nil {
+			return nil, err
+		}
+		g.logs.Command(label, hook.Command, exit)
+		results = append(results, hookResultOf(hook.Command, exit))
+	}
+	return results, nil
+}
+
+func hookResultOf(command string, exit criteria.Exit) hookResult {
+	result := hookResult{
+		Command:  command,
+		Stdout:   hookText(exit.Stdout.Text),
+		Stderr:   hookText(exit.Stderr.Text),
+		Duration: exit.Duration.Seconds(),
+	}
+	var trouble string
+	switch {
+	case exit.TimedOut:
+		trouble = "it was ended by its time-out"
+	case exit.NoShell:
+		trouble = "the cell has no shell that could run it"
+	default:
+		result.ExitCode = &exit.Code
+		return result
+	}
+	result.Error = &trouble
+	return result
+}
+
+func hookText(text []byte) string {
+	return strings.ToValidUTF8(string(text[:min(len(text), mostHookOutput)]), "\ufffd")
+}

@@ -1,0 +1,43 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+	"podgrade/policy"
+)
+
+// resolveImage finds the image to grade in: the pinned one by its identity,
+// whatever names say now; for a record without a pin the one that its
+// reference names, and then unpinned is that reference.
+func resolveImage(ctx context.Context, engines Engines, pin oci.Pin, accepted policy.Accepted) (image isolation.Image, unpinned string, err error) {
+	if pin.Known() {
+		image, err = engines.ImageByPin(ctx, pin)
+		if errors.Is(err, isolation.ErrNoImage) {
+			err = missingPin(ctx, engines, pin)
+		}
+		return image, "", err
+	}
+	image, err = engines.Image(ctx, accepted.Image())
+	if errors.Is(err, isolation.ErrNoImage) {
+		err = &Error{Kind: Refused, Tried: "find the image", On: accepted.Image(), Why: err,
+			Do: "pull, build or load it under this name, or grade with --allow-host-grading"}
+	}
+	return image, accepted.Image(), err
+}
+
+// missingPin says what the record pinned and what its reference names now.
+func missingPin(ctx context.Context, engines Engines, pin oci.Pin) error {
+	now := "no image has this name now"
+	if image, err := engines.Image(ctx, pin.Reference); err == nil {
+		now = "the name leads to " + image.Pin.String() + " now"
+	} else if !errors.Is(err, isolation.ErrNoImage) {
+		now = "what has this name now could not be found out: " + err.Error()
+	}
+	return &Error{Kind: Refused, Tried: "find the pinned image", On: pin.String(),
+		Why: fmt.Errorf("%w: %s", isolation.ErrNoImage, now),
+		Do:  "load the pinned image (podman load, or podman pull NAME@DIGEST), or execute the row again"}
+}

@@ -1,0 +1,126 @@
+package regrade
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"podgrade/policy"
+	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
+)
+
+// Bounds of the logs of one grade, in bytes.
+const (
+	mostGradeLog = 64 << 20
+	mostCellLog  = 16 << 20
+)
+
+// logs are the two logs of a grade. Neither is needed for the verdict, so a
+// log that cannot be written is a warning.
+type logs struct {
+	grade *boundedLog
+	cell  *boundedLog
+}
+
+var _ criteria.Sink = (*logs)(nil)
+
+func openLogs(row *record.Row, warn func(string)) *logs {
+	return &logs{
+		grade: openLog(row, record.GradeLog, mostGradeLog, warn),
+		cell:  openLog(row, record.GradeCellLog, mostCellLog, warn),
+	}
+}
+
+// close puts the logs under their names; those of an interrupted grade are
+// dropped, since the row is to be as it was.
+func (l *logs) close(ctx context.Context, warn func(string)) {
+	for _, log := range []*boundedLog{l.grade, l.cell} {
+		if err := log.close(ctx.Err() == nil); err != nil {
+			warn(fmt.Sprintf("the log %s could not be written: %v", log.name, err))
+		}
+	}
+}
+
+// Note adds a line to the grade's log.
+func (l *logs) Note(label, text string) {
+	fmt.Fprintf(l.grade, "%s %s: %s\n", time.Now().Format("15:04:05.000"), label, policy.Neutral(text))
+}
+
+// Command adds a finished command with what was kept of its output.
+func (l *logs) Command(label, line string, exit criteria.Exit) {
+	end := fmt.Sprintf("exit code %d", exit.Code)
+	switch {
+	case exit.TimedOut:
+		end = "ended by its time-out"
+	case exit.NoShell:
+		end = "there is no shell that could run it"
+	case exit.CellEnded:
+		end += ", and the cell ended with it"
+	}
+	l.Note(label, fmt.Sprintf("%s: %s after %.3f s", line, end, exit.Duration.Seconds()))
+	l.stream("stdout", exit.Stdout)
+	l.stream("stderr", exit.Stderr)
+}
+
+func (l *logs) stream(name string, out criteria.Output) {
+	if out.Bytes == 0 {
+		return
+	}
+	text := strings.ReplaceAll(strings.TrimSuffix(policy.NeutralText(string(out.Text)), "\n"), "\n", "\n    ")
+	fmt.Fprintf(l.grade, "  %s, %d bytes, sha256 %s:\n    %s\n", name, out.Bytes, out.SHA256, text)
+}
+
+// boundedLog is a log file of the row that stops growing at a limit.
+type boundedLog struct {
+	name  string
+	draft *record.Draft // nil: it cannot be written
+
+	mu   sync.Mutex
+	room int64
+}
+
+var _ io.Writer = (*boundedLog)(nil)
+
+func openLog(row *record.Row, name string, most int64, warn func(string)) *boundedLog {
+	draft, err := row.Draft(name)
+	if err != nil {
+		warn(fmt.Sprintf("the log %s cannot be written: %v", name, err))
+	}
+	return &boundedLog{name: name, draft: draft, room: most}
+}
+
+// Write never fails: a full disk must not change a verdict.
+func (b *boundedLog) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.draft == nil || b.room <= 0 {
+		return len(p), nil
+	}
+	part := p[:min(int64(len(p)), b.room)]
+	b.room -= int64(len(part))
+	if _, err := b.draft.Write(part); err != nil {
+		b.room = 0
+	} else if b.room == 0 {
+		fmt.Fprintf(b.draft, "\n[the log is full]\n")
+	}
+	return len(p), nil
+}
+
+func (b *boundedLog) close(keep bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.draft == nil {
+		return nil
+	}
+	draft := b.draft
+	b.draft = nil
+	if !keep {
+		draft.Drop()
+		return nil
+	}
+	return draft.Publish()
+}

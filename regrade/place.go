@@ -1,0 +1,268 @@
+package regrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"podgrade/isolation"
+	"podgrade/isolation/protocol"
+	"podgrade/policy"
+	"podgrade/tasks/criteria"
+)
+
+const directoryType = protocol.Directory
+
+// shell is the program that a command line is given to.
+const shell = "/bin/sh"
+
+// place is where one row is graded: it answers what criteria ask. When a
+// command ends its own cell, the next question finds a new one, which starts
+// from the evidence again.
+type place struct {
+	open     func(context.Context) (isolation.Cell, error)
+	around   surroundings
+	image    isolation.Image
+	accepted policy.Accepted
+
+	mu   sync.Mutex
+	cell isolation.Cell // nil: the next question opens one
+	env  []string
+
+	attempts atomic.Uint64  // to reach a network
+	cells    int            // that were opened
+	made     isolation.Made // for the last of them
+	places   isolation.Places
+}
+
+var _ criteria.Cell = (*place)(nil)
+
+// current returns the cell and the environment of its commands.
+func (p *place) current(ctx context.Context) (isolation.Cell, []string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cell != nil {
+		return p.cell, p.env, nil
+	}
+	cell, err := p.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	env, err := p.around.environment(ctx, cell, p.image)
+	if err != nil {
+		return nil, nil, errors.Join(err, cell.Close())
+	}
+	p.cell, p.env, p.made, p.places = cell, env, cell.Made(), cell.Places()
+	p.cells++
+	return cell, env, nil
+}
+
+// gone forgets a cell that has ended. Files of a removed image vanish under a
+// running cell, and then a command fails for no fault of its own: so the image
+// is looked at before the end is believed to be the command's doing.
+func (p *place) gone(ctx context.Context, cell isolation.Cell) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cell == cell {
+		p.cell = nil
+	}
+	return errors.Join(cell.CheckImage(ctx), cell.Close())
+}
+
+// finish ends the place after the last question. It fails when the image is no
+// longer whole: no verdict may be made of what was seen.
+func (p *place) finish(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cell == nil {
+		return nil
+	}
+	err := errors.Join(p.cell.CheckImage(ctx), p.cell.Close())
+	p.cell = nil
+	return err
+}
+
+// drop ends the place when there is no verdict to make.
+func (p *place) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cell != nil {
+		p.cell.Close()
+		p.cell = nil
+	}
+}
+
+// Run runs a command line with the shell in the workspace.
+func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exit, error) {
+	if !p.accepted.Runs() {
+		return criteria.Exit{}, &Error{Kind: Refused, Tried: "run", On: command.Line,
+			Why: errors.New("no recorded command was accepted"), Do: "use --allow-recorded-commands"}
+	}
+	cell, env, err := p.current(ctx)
+	if err != nil {
+		return criteria.Exit{}, err
+	}
+	stdout, stderr := newCapture(), newCapture()
+	exit, err := cell.Run(ctx, isolation.Command{
+		Argv:    []string{shell, "-c", command.Line},
+		Env:     env,
+		Dir:     cell.Places().Workspace,
+		Timeout: command.Timeout,
+		Stdout:  stdout,
+		Stderr:  stderr,
+	})
+	if errors.Is(err, isolation.ErrNoProgram) {
+		return criteria.Exit{Code: noProgram, NoShell: true}, nil
+	}
+	if err != nil {
+		return criteria.Exit{}, err
+	}
+	p.attempts.Add(exit.NetworkAttempts)
+	if exit.CellEnded {
+		if err := p.gone(ctx, cell); err != nil {
+			return criteria.Exit{}, err
+		}
+	}
+	return exitOf(exit, stdout, stderr), nil
+}
+
+// noProgram is what shells return for a program that is not there.
+const noProgram = 127
+
+func exitOf(exit isolation.Exit, stdout, stderr *capture) criteria.Exit {
+	code := exit.Code
+	if exit.TimedOut {
+		code = -1
+	}
+	return criteria.Exit{
+		Code:            code,
+		TimedOut:        exit.TimedOut,
+		CellEnded:       exit.CellEnded,
+		NetworkAttempts: exit.NetworkAttempts,
+		Stdout:          stdout.output(),
+		Stderr:          stderr.output(),
+		Duration:        exit.Duration,
+	}
+}
+
+// Stat describes a file of the workspace.
+func (p *place) Stat(ctx context.Context, name string) (criteria.File, error) {
+	return below{p, inWorkspace}.Stat(ctx, name)
+}
+
+// Read returns the bytes of a file of the workspace.
+func (p *place) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	return below{p, inWorkspace}.Read(ctx, name, limit)
+}
+
+// List returns the entries of a directory of the workspace.
+func (p *place) List(ctx context.Context, name string) ([]criteria.File, error) {
+	return below{p, inWorkspace}.List(ctx, name)
+}
+
+// reference reads the reference directory.
+func (p *place) reference() criteria.Files { return below{p, inReference} }
+
+// below is a tree of the place: the workspace or the reference.
+type below struct {
+	place *place
+	tree  func(isolation.Places) string
+}
+
+func inWorkspace(p isolation.Places) string { return p.Workspace }
+func inReference(p isolation.Places) string { return p.Reference }
+
+// cell returns the cell and the tree's place in it.
+func (b below) cell(ctx context.Context) (isolation.Cell, string, error) {
+	cell, _, err := b.place.current(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return cell, b.tree(cell.Places()), nil
+}
+
+// mostListed bounds the entries of one directory.
+const mostListed = 1 << 20
+
+func (b below) Stat(ctx context.Context, name string) (criteria.File, error) {
+	cell, base, err := b.cell(ctx)
+	if err != nil {
+		return criteria.File{}, err
+	}
+	file, err := cell.Stat(ctx, base, name)
+	if err != nil {
+		return criteria.File{}, asked(err)
+	}
+	found := fileOf(base, file)
+	found.Name = name
+	return found, nil
+}
+
+func (b below) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	cell, base, err := b.cell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var content bytes.Buffer
+	if _, err := cell.Read(ctx, base, name, limit, &content); err != nil {
+		return nil, asked(err)
+	}
+	return content.Bytes(), nil
+}
+
+func (b below) List(ctx context.Context, name string) ([]criteria.File, error) {
+	cell, base, err := b.cell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cell.List(ctx, base, name, mostListed)
+	if err != nil {
+		return nil, asked(err)
+	}
+	files := make([]criteria.File, len(entries))
+	for i, entry := range entries {
+		files[i] = fileOf(base, entry)
+		if entry.Link {
+			files[i].Type = criteria.Symlink
+		}
+	}
+	return files, nil
+}
+
+// fileOf tells criteria of a file; its place is relative to the tree.
+func fileOf(base string, f protocol.File) criteria.File {
+	place := strings.TrimPrefix(strings.TrimPrefix(f.Path, base), "/")
+	kind := criteria.Other
+	switch f.Type {
+	case protocol.Regular:
+		kind = criteria.Regular
+	case protocol.Directory:
+		kind = criteria.Directory
+	case protocol.Symlink:
+		kind = criteria.Symlink
+	}
+	return criteria.File{Name: f.Name, Path: place, Type: kind, Size: f.Size}
+}
+
+// asked turns what a cell answers into what criteria know; any other error
+// means that the cell is lost, and stays as it is.
+func asked(err error) error {
+	for _, pair := range []struct{ cell, criterion error }{
+		{isolation.ErrNotExist, criteria.ErrNotExist},
+		{isolation.ErrEscapes, criteria.ErrEscapes},
+		{isolation.ErrNotRegular, criteria.ErrNotRegular},
+		{isolation.ErrNotDir, criteria.ErrNotDir},
+		{isolation.ErrTooLarge, criteria.ErrTooLarge},
+		{isolation.ErrDenied, criteria.ErrDenied},
+		{isolation.ErrBroken, criteria.ErrIO},
+	} {
+		if errors.Is(err, pair.cell) {
+			return fmt.Errorf("%w (%v)", pair.criterion, err)
+		}
+	}
+	return err
+}

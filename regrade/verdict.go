@@ -1,0 +1,236 @@
+package regrade
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"podgrade/isolation"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
+)
+
+// verdict folds the results by the row's gate.
+func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
+	gate, err := criteria.Gate(g.task.SuccessCriteria, results)
+	if err != nil {
+		return nil, &Error{Kind: Infrastructure, Tried: "fold the results of", On: g.row.Dir, Why: err, Do: "report this as a defect of podgrade"}
+	}
+	passed := gate.Passed
+	if !g.record.EarlyStop.IsNull() {
+		// The run was stopped over a truncated trajectory, so the strict gate
+		// would flip its verdict (spec/regrade.md 0.3).
+		passed, err = criteria.EarlyGate(g.task.SuccessCriteria, results, gateThreshold(g.record.EarlyStop))
+		if err != nil {
+			return nil, &Error{Kind: TaskFault, Tried: "apply the early stop gate of", On: g.row.Dir, Why: err, Do: "execute the row again"}
+		}
+	}
+	return &Verdict{
+		Row:       record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()},
+		Before:    g.record.Status,
+		Status:    terminalStatus(g.record.Status, passed, g.record.MaxTurns),
+		Score:     gate.WeightedScore,
+		Results:   results,
+		Place:     g.accepted.Place(),
+		Inherited: g.record.Status.ExecutionFact(),
+	}, nil
+}
+
+// terminalStatus is the status of a graded row; the order of the questions is
+// what makes execute and evaluate together equal to run (spec/regrade.md 0.2).
+func terminalStatus(before record.Status, passed, maxTurns bool) record.Status {
+	switch {
+	case before.ExecutionFact():
+		return before
+	case passed:
+		return record.Success
+	case maxTurns:
+		return record.MaxTurnsExhausted
+	}
+	return record.Failure
+}
+
+// gateThreshold is the early stop's own, 1.0 when it names none.
+func gateThreshold(earlyStop record.Raw) float64 {
+	if o, err := earlyStop.Object(); err == nil {
+		if threshold, ok := o.Value("gate_threshold").Number(); ok && !math.IsNaN(threshold) {
+			return threshold
+		}
+	}
+	return 1
+}
+
+// outcome is what a grade leaves beside its results.
+type outcome struct {
+	spot     *place
+	unpinned string // the reference that was looked up, when nothing is pinned
+	hooks    []hookResult
+	grading  time.Duration // of the criteria
+	whole    time.Duration
+}
+
+// fold puts the verdict into the record: what fates calls recomputed, merged
+// and extended. Everything else keeps its bytes.
+func (g *grading) fold(v *Verdict, o outcome) {
+	r := g.record
+	r.Status, r.Score = v.Status, &v.Score
+	r.Set(record.FieldFinalStatus, string(v.Status))
+	r.Set(record.FieldWeightedScore, v.Score)
+	r.Set(record.FieldCriteriaResults, v.Results)
+	r.Set(record.FieldPostFailure, []criteria.Result{})
+	r.Set(record.FieldGradingMS, rounded(float64(o.grading)/float64(time.Millisecond)))
+	if len(o.hooks) > 0 {
+		r.Set(record.FieldPostRunResults, o.hooks)
+	}
+	g.environment(o)
+	g.stamp(o)
+	v.Stamps = record.Stamps(r.Environment)
+}
+
+// environment adds the facts of this grade to environment_info; what the run
+// recorded wins (spec/regrade.md 1.7).
+func (g *grading) environment(o outcome) {
+	info, made := g.record.Environment, o.spot.made
+	for _, key := range record.GradeFacts() {
+		info.Delete(key)
+	}
+	info.Set(record.GradingDuration, rounded(o.whole.Seconds()))
+	if info.Text(record.Version) != g.options.Version {
+		info.Set(record.GradedByVersion, g.options.Version)
+	}
+	setText(info, record.GradedByEngine, made.Engine)
+	setText(info, record.GradedByRuntime, made.Runtime)
+	setText(info, record.WorkspaceView, made.View.Kind)
+	setText(info, record.ViewReason, made.View.Reason)
+	setText(info, record.GradedWorkspace, made.View.Digest)
+	setText(info, record.GradedLimits, policy.Names(made.LimitsKept))
+	if g.accepted.Place() == policy.OnHost {
+		// A contract of an earlier container says nothing about this grade.
+		info.Delete(record.ContainerContract)
+		return
+	}
+	setText(info, record.GradedImage, made.Pin.Reference)
+	setText(info, record.GradedImageID, made.Pin.ID)
+	setText(info, record.GradedDigest, made.Pin.Digest)
+	setText(info, record.GradedPlatform, made.Pin.Platform)
+	setText(info, record.GradedSpecSHA256, made.SpecSHA256)
+}
+
+// stamp removes the stamps of earlier grades and sets those whose gap applies
+// to this one (design: Identity).
+func (g *grading) stamp(o outcome) {
+	info, made := g.record.Environment, o.spot.made
+	record.ClearGradeStamps(info)
+	container := g.task.Sandbox.Driver != tasks.DriverTempdir
+	if container && g.accepted.Place() == policy.OnHost {
+		info.Set(record.GradedOnHost, true)
+	}
+	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.StateDiffID) == "" {
+		info.Set(record.GradedWithoutPreRun, n)
+	}
+	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
+	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {
+		info.Set(record.GradedWithoutNetwork, n)
+	}
+	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))
+	setText(info, record.GradedWithoutVariables, policy.Names(g.accepted.Withheld()))
+	setText(info, record.LimitsNotEnforced, policy.Names(made.LimitsNotKept))
+}
+
+// fewer names the capabilities that were asked for and that the cell that was
+// made does not have.
+func fewer(asked []string, made isolation.Made) []string {
+	spec, ok := made.Spec.(*specs.Spec)
+	if !ok || spec == nil || spec.Process == nil {
+		return nil
+	}
+	var has []string
+	if spec.Process.Capabilities != nil {
+		has = spec.Process.Capabilities.Bounding
+	}
+	var missing []string
+	for _, name := range asked {
+		if !contains(has, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func contains(list []string, name string) bool {
+	for _, each := range list {
+		if strings.EqualFold(each, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// setText sets a fact that is not empty.
+func setText(info *record.Object, key, value string) {
+	if value != "" {
+		info.Set(key, value)
+	}
+}
+
+// rounded keeps three decimals, as upstream's durations have.
+func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+// cellFile is cell.grade.json.
+type cellFile struct {
+	Version string         `json:"podgrade_version"`
+	Cells   int            `json:"cells"` // opened for this grade; the last is described
+	Made    isolation.Made `json:"made"`
+	Grants  []string       `json:"grants"` // that were accepted
+}
+
+// write puts everything on the disk, the record last: it is the one step that
+// makes the verdict true.
+func (g *grading) write(v *Verdict, spot *place) error {
+	if !g.row.Unchanged(g.before) {
+		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
+	}
+	file := cellFile{Version: g.options.Version, Cells: spot.cells, Made: spot.made}
+	for _, grant := range g.accepted.Grants() {
+		file.Grants = append(file.Grants, grant.String())
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return g.writeError(err, "report this as a defect of podgrade")
+	}
+	if err := g.row.Write(record.GradeCellFile, append(text, '\n')); err != nil {
+		g.warn(fmt.Sprintf("%s could not be written: %v", record.GradeCellFile, err))
+	}
+	if err := g.row.KeepExecuted(g.before); err != nil {
+		g.warn("the record from before the grade could not be kept: " + err.Error())
+	}
+	if err := g.row.Write(record.TaskFile, g.record.Bytes()); err != nil {
+		return g.writeError(err, "make the row directory writable and grade it again")
+	}
+	g.logs.Note("podgrade", fmt.Sprintf("%s: %s, score %.3f", v.Row, v.Status, v.Score))
+	g.refreshRun(v)
+	return nil
+}
+
+func (g *grading) writeError(why error, do string) error {
+	return &Error{Kind: Infrastructure, Tried: "write the verdict (the grade itself succeeded) of", On: g.row.Dir, Why: why, Do: do}
+}
+
+// refreshRun brings the owning run's summary up to date. It is best effort,
+// and never changes the outcome.
+func (g *grading) refreshRun(v *Verdict) {
+	run, err := record.OwningRun(g.row.Dir)
+	if err == nil {
+		err = record.RefreshRun(run, v.Row, g.record)
+	}
+	if err != nil {
+		g.warn(fmt.Sprintf("no %s was brought up to date: %v", record.RunFile, err))
+	}
+}

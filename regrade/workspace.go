@@ -1,0 +1,102 @@
+package regrade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"podgrade/tasks/record"
+)
+
+// findWorkspace finds the tree that the agent left (spec/regrade.md 1.10).
+// What the record and the row directory lead to must lie inside the row
+// directory, every link resolved; what the operator names may lie anywhere.
+// When nothing is conclusive it is a refusal: a verdict over the wrong tree
+// cannot be told from a low score.
+func findWorkspace(row *record.Row, r *record.Record, override string) (string, error) {
+	if override != "" {
+		return namedWorkspace(override)
+	}
+	if filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
+		return inside(row.Dir, r.SandboxPath)
+	}
+	artifacts := filepath.Join(row.Dir, record.ArtifactsDir)
+	if !isDir(artifacts) {
+		return "", workspaceError(row.Dir, errors.New("the record's workspace is gone, and there is no directory "+record.ArtifactsDir))
+	}
+	if id := r.TaskID; filepath.IsLocal(id) && isDir(filepath.Join(artifacts, id)) {
+		return inside(row.Dir, filepath.Join(artifacts, id))
+	}
+	children, err := childDirs(artifacts)
+	if err != nil {
+		return "", workspaceError(row.Dir, err)
+	}
+	switch len(children) {
+	case 0:
+		return inside(row.Dir, artifacts)
+	case 1:
+		return inside(row.Dir, filepath.Join(artifacts, children[0]))
+	}
+	return "", workspaceError(row.Dir, fmt.Errorf("%s holds %d directories, and none is named after the task", record.ArtifactsDir, len(children)))
+}
+
+func namedWorkspace(dir string) (string, error) {
+	resolved, err := filepath.Abs(dir)
+	if err == nil {
+		resolved, err = filepath.EvalSymlinks(resolved)
+	}
+	if err == nil && !isDir(resolved) {
+		err = errors.New("it is not a directory")
+	}
+	if err != nil {
+		return "", &Error{Kind: User, Tried: "use the workspace", On: dir, Why: err, Do: "give --workspace a directory"}
+	}
+	return resolved, nil
+}
+
+// inside returns where path leads, if that is below the row directory.
+func inside(rowDir, path string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", workspaceError(path, err)
+	}
+	if !strings.HasPrefix(resolved, rowDir+string(filepath.Separator)) {
+		return "", workspaceError(path, fmt.Errorf("it leads to %s, outside of the row directory", resolved))
+	}
+	return resolved, nil
+}
+
+func workspaceError(on string, why error) error {
+	return &Error{Kind: Refused, Tried: "find the workspace of", On: on, Why: why, Do: "name it with --workspace"}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// mostChildren is enough to know that there are several.
+const mostChildren = 1024
+
+// childDirs names the directories in dir, and links to directories, since one
+// that leads out must be refused rather than overlooked.
+func childDirs(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(mostChildren)
+	if err != nil && len(names) == 0 {
+		return nil, nil
+	}
+	var dirs []string
+	for _, name := range names {
+		if isDir(filepath.Join(dir, name)) {
+			dirs = append(dirs, name)
+		}
+	}
+	return dirs, nil
+}
