@@ -64,6 +64,7 @@ type Invalid struct {
 	What     string // "task file" or "experiment file" or "record"
 	Name     string // of the file
 	Problems []Problem
+	Warnings []Problem // of what could be read
 }
 
 // maxShown bounds the text of an Invalid; a hostile file can hold thousands.
@@ -79,6 +80,12 @@ func (e *Invalid) Error() string {
 			break
 		}
 		b.WriteString("\n  " + p.String())
+	}
+	for i, p := range e.Warnings {
+		if i == maxShown {
+			break
+		}
+		b.WriteString("\n  warning: " + p.String())
 	}
 	return b.String()
 }
@@ -125,7 +132,8 @@ func (r *report) err(what, name string) error {
 		return nil
 	}
 	sortProblems(r.problems)
-	return &Invalid{What: what, Name: name, Problems: slices.Compact(r.problems)}
+	sortProblems(r.warnings)
+	return &Invalid{what, name, slices.Compact(r.problems), slices.Compact(r.warnings)}
 }
 
 func sortProblems(list []Problem) {
@@ -135,7 +143,7 @@ func sortProblems(list []Problem) {
 	})
 }
 
-// nearest returns ", did you mean X?" for the closest of the names, or "".
+// nearest returns " (did you mean X?)" for the closest of the names, or "".
 func nearest(name string, names []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	if len(name) > 64 {
@@ -149,7 +157,7 @@ func nearest(name string, names []string) string {
 	if best == "" {
 		return ""
 	}
-	return fmt.Sprintf(", did you mean %s?", best)
+	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
 // editDistance counts insertions, deletions, replacements and swaps of

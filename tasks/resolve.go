@@ -313,6 +313,9 @@ func (m *merger) prompt(n *node) *node {
 	return out
 }
 
+// chosen reports whether a value is more than the built-in default.
+func chosen(n *node) bool { return n != nil && n.src.layer != LayerDefault }
+
 // resolved holds the rules that only a task with all its layers must meet.
 func (t *Task) resolved(d *decoder, n *node) {
 	if t.agentType() == "" {
@@ -322,7 +325,7 @@ func (t *Task) resolved(d *decoder, n *node) {
 		d.fail(n.get("agent"), "agent.type", "oracle runs sandbox.podman.solution, which is not set")
 	}
 	limits := n.get("run_limits")
-	if l := t.RunLimits; l.TaskTimeout > l.TurnTimeout && l.TurnTimeout > 0 {
+	if l := t.RunLimits; l.TaskTimeout > l.TurnTimeout && l.TurnTimeout > 0 && chosen(limits.get("task_timeout")) && chosen(limits.get("turn_timeout")) {
 		d.warn(limits.get("turn_timeout"), "run_limits.task_timeout", "is larger than turn_timeout (%d > %d): one call of the agent cannot use it up", l.TaskTimeout, l.TurnTimeout)
 	}
 }

@@ -40,7 +40,7 @@ func parseYAML(data []byte, src *source, r *report) *node {
 	root, err := composeYAML(data)
 	if err != nil {
 		place := &node{src: src, line: yamlErrorLine(err), column: 1}
-		r.fail(place, "", "the file is not valid YAML: %s", quoteBare(err.Error()))
+		r.fail(place, "", "not valid YAML: %s", quoteBare(err.Error()))
 		return nil
 	}
 	c := &converter{src: src, report: r, done: map[*yaml.Node]sized{}, open: map[*yaml.Node]bool{}}
