@@ -1,0 +1,84 @@
+// Command podgrade runs coding agents and grades what they did, each in a
+// rootless container.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+)
+
+// version is set by the linker for a release.
+var version = "0.1.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program; it returns the exit code (design: Errors and exit
+// codes).
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	app := newApp(stdout, stderr)
+	err := app.RunContext(ctx, optionsFirst(app, args))
+	if failed, ok := err.(verdictFailed); ok {
+		return failed.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "podgrade: %s\n", policy.NeutralText(err.Error()))
+	}
+	return regrade.ExitCode(err)
+}
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintf(c.App.Writer, "podgrade %s\n", version) }
+	return &cli.App{
+		Name:      "podgrade",
+		Usage:     "run coding agents and grade what they did, in rootless containers",
+		Version:   version,
+		Writer:    stdout,
+		ErrWriter: stderr,
+		Commands:  []*cli.Command{evaluateCommand()},
+		// The library would print errors and end the process by itself.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   usageError,
+		Action: noCommand,
+	}
+}
+
+// noCommand shows the help when there is no command, and refuses an unknown
+// one.
+func noCommand(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return cli.ShowAppHelp(c)
+	}
+	return usage("%q is no command", c.Args().First())
+}
+
+// usageError is what the library calls for an option that it cannot read.
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return &regrade.Error{Kind: regrade.User, Tried: "read the command line", Why: err, Do: "see podgrade --help"}
+}
+
+func usage(format string, args ...any) error {
+	return usageError(nil, fmt.Errorf(format, args...), false)
+}
+
+// verdictFailed ends the program with 1 when all that there is to say has been
+// printed.
+type verdictFailed struct{}
+
+func (verdictFailed) Error() string { return "the verdict is not SUCCESS" }
+
+// ExitCode is the program's.
+func (verdictFailed) ExitCode() int { return regrade.ExitFailed }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+	"podgrade/tasks/criteria"
+)
+
+// Characters of a description and of a reason that a line of the table shows.
+const (
+	mostDescription = 72
+	mostReason      = 160
+)
+
+// printVerdict prints the criteria, the counts over those that gate, and what
+// became of the row. Every string of the record or the cell is neutralised.
+func printVerdict(w io.Writer, v *regrade.Verdict) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tSCORE\tTYPE\tCRITERION")
+	var passed, failed, informational int
+	for _, result := range v.Results {
+		mark := "+"
+		switch {
+		case !result.Gating:
+			mark = "i"
+			informational++
+		case result.Passed():
+			passed++
+		default:
+			mark = "-"
+			failed++
+		}
+		fmt.Fprintf(table, "%s\t%.3f\t%s\t%s\n", mark, result.Score,
+			policy.Neutral(result.CriterionType), policy.Clip(result.Description, mostDescription))
+	}
+	table.Flush()
+	for _, result := range v.Results {
+		printReason(w, result)
+	}
+	fmt.Fprintf(w, "\n%d passed, %d failed, %d informational\n", passed, failed, informational)
+	printRow(w, v)
+}
+
+// printReason says why a criterion did not pass.
+func printReason(w io.Writer, result criteria.Result) {
+	if result.Passed() {
+		return
+	}
+	if reason := result.Reason(); reason != "" {
+		fmt.Fprintf(w, "  %s: %s\n", policy.Clip(result.Description, mostDescription), policy.Clip(reason, mostReason))
+	}
+}
+
+func printRow(w io.Writer, v *regrade.Verdict) {
+	fmt.Fprintf(w, "%s: %s -> %s %s, score %.3f, graded %s\n",
+		policy.Neutral(v.Row.String()), v.Before, v.Status.Icon(), v.Status, v.Score, where(v.Place))
+	if v.Inherited {
+		fmt.Fprintf(w, "The run itself ended as %s, which no grade changes.\n", v.Status)
+	}
+	for _, stamp := range v.Stamps {
+		fmt.Fprintf(w, "stamp %s: %s\n", stamp.Name, policy.Clip(string(stamp.Value), mostReason))
+	}
+}
+
+func where(place policy.Place) string {
+	if place == policy.OnHost {
+		return "on the host"
+	}
+	return "in a cell"
+}
