@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
-
-	"golang.org/x/text/unicode/runenames"
 )
 
 // simpleEscapes are the letters that name one character.
@@ -120,39 +117,11 @@ func (p *regexParser) nameEscape(start int) (rune, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, ok := characterNames()[strings.ToUpper(name)]
+	r, ok := lookupName(name)
 	if !ok {
 		return 0, p.errorAt(start, fmt.Sprintf("undefined character name %q", name))
 	}
 	return r, nil
-}
-
-// characterNames maps the names of Unicode to their characters. Only a pattern
-// with \N{} pays for it. Names that are made by a rule (unified ideographs,
-// Hangul syllables) are listed as ranges there and written out here.
-var characterNames = sync.OnceValue(func() map[string]rune {
-	names := map[string]rune{}
-	for r := rune(0); r <= unicode.MaxRune; r++ {
-		name := runenames.Name(r)
-		if name == "" || strings.HasPrefix(name, "<") {
-			continue
-		}
-		names[name] = r
-	}
-	for name, r := range controlNames {
-		names[name] = r
-	}
-	return names
-})
-
-// controlNames are the aliases of control characters, which have no name of
-// their own (NameAliases.txt).
-var controlNames = map[string]rune{
-	"NULL": 0x00, "BACKSPACE": 0x08, "CHARACTER TABULATION": 0x09, "HORIZONTAL TABULATION": 0x09, "TAB": 0x09,
-	"LINE FEED": 0x0A, "NEW LINE": 0x0A, "LF": 0x0A, "NL": 0x0A, "LINE TABULATION": 0x0B, "VERTICAL TABULATION": 0x0B,
-	"FORM FEED": 0x0C, "FF": 0x0C, "CARRIAGE RETURN": 0x0D, "CR": 0x0D, "ESCAPE": 0x1B, "ESC": 0x1B,
-	"DELETE": 0x7F, "DEL": 0x7F, "NEXT LINE": 0x85, "NEL": 0x85, "NBSP": 0xA0, "NUL": 0x00, "ALERT": 0x07, "BEL": 0x07,
-	"ZWNJ": 0x200C, "ZWJ": 0x200D, "BYTE ORDER MARK": 0xFEFF, "BOM": 0xFEFF, "ZWNBSP": 0xFEFF,
 }
 
 // class reads a character class.
