@@ -24,6 +24,12 @@ type Cell interface {
 	Read(ctx context.Context, base, name string, limit int64, w io.Writer) (protocol.File, error)
 	// List returns the entries of a directory, sorted by name.
 	List(ctx context.Context, base, name string, limit int64) ([]protocol.File, error)
+	// CheckImage tells whether the image's layers are all still there. It comes
+	// after the last criterion and before any verdict is written. The error
+	// wraps ErrNoImage when one is gone.
+	CheckImage(ctx context.Context) error
+	// Places says where a command finds things.
+	Places() Places
 	// Made says what was really made; it is known from Open on.
 	Made() Made
 	// Close ends every process of the cell and takes its mounts away. It is
@@ -44,6 +50,10 @@ var (
 	ErrNoProgram  = errors.New("no such program in the cell")
 )
 
+// Places are the directories of a cell as its commands see them: fixed paths
+// in a container, the private views' own on the host.
+type Places struct{ Workspace, TaskDir, Reference string }
+
 // Order is what Open needs to make a cell: the plan, and the places on the
 // host that the plan's mounts come from.
 type Order struct {
@@ -60,6 +70,9 @@ type Order struct {
 	TaskDir string
 	// Reference is given like TaskDir at oci.ReferencesPath; empty: none.
 	Reference string
+	// Hidden are directories that no view shows wherever they lie: the run
+	// directory above all.
+	Hidden []string
 	// Log receives what the runtime and the supervisor wrote to standard
 	// error; nil: it is dropped.
 	Log io.Writer
@@ -97,6 +110,7 @@ type Made struct {
 	Pin           oci.Pin            `json:"pin"`
 	Spec          any                `json:"spec,omitempty"` // *specs.Spec; nil on the host
 	SpecSHA256    string             `json:"spec_sha256,omitempty"`
+	Verified      bool               `json:"verified"` // the started cell was compared with its specification
 	View          View               `json:"workspace_view"`
 	LimitsAsked   oci.Limits         `json:"limits_asked"`
 	LimitsKept    []string           `json:"limits_enforced"`

@@ -39,3 +39,11 @@ type Plan struct {
 	// order, later entries win; the image's own comes before it.
 	Env []string
 }
+
+// HostnameOrDefault is the cell's host name.
+func (p Plan) HostnameOrDefault() string {
+	if p.Hostname == "" {
+		return "cell"
+	}
+	return p.Hostname
+}

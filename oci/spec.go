@@ -38,13 +38,9 @@ var ReadonlyPaths = []string{
 // Spec returns the whole OCI runtime specification of a cell: the single
 // source of truth for what the cell is, kept in the record.
 func Spec(p Plan, f Facts) (*specs.Spec, error) {
-	hostname := p.Hostname
-	if hostname == "" {
-		hostname = "cell"
-	}
 	s := &specs.Spec{
 		Version:  "1.0.2", // what crun 1.8 and runc 1.1 read; nothing here is newer
-		Hostname: hostname,
+		Hostname: p.HostnameOrDefault(),
 		Root:     &specs.Root{Path: f.Rootfs},
 		Process: &specs.Process{
 			Args:            []string{InitPath},

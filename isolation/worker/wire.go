@@ -24,6 +24,7 @@ const (
 	OpSignal  Op = "signal"  // end a program that OpExec started
 	OpRoot    Op = "root"    // mount a cell's root file system
 	OpView    Op = "view"    // make a view of a host tree
+	OpHome    Op = "home"    // find a home that the image's user can write
 	OpStart   Op = "start"   // start the runtime on a specification
 	OpMeasure Op = "measure" // measure a started cell
 	OpLayers  Op = "layers"  // are the cell's image layers still there?
@@ -46,6 +47,7 @@ type Request struct {
 	Of    uint64          `json:"of,omitempty"`    // OpSignal: id of the OpExec
 	Root  *Root           `json:"root,omitempty"`  // OpRoot
 	View  *View           `json:"view,omitempty"`  // OpView, with the source directory
+	User  *oci.User       `json:"user,omitempty"`  // OpHome
 	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors
 	Kill  bool            `json:"kill,omitempty"`  // OpFinish: end PID 1 first
 	Keep  bool            `json:"keep,omitempty"`  // OpFinish: the views are used again
@@ -83,7 +85,7 @@ type Reply struct {
 	Hello    *Hello        `json:"hello,omitempty"`
 	ExitCode int           `json:"exit_code,omitempty"` // OpExec
 	Rootfs   *RootFacts    `json:"rootfs,omitempty"`    // OpRoot
-	Path     string        `json:"path,omitempty"`      // OpView: where it lies
+	Path     string        `json:"path,omitempty"`      // OpView: where it lies; OpHome: in the cell
 	Tree     *tree.Report  `json:"tree,omitempty"`      // OpView
 	Measured *oci.Measured `json:"measured,omitempty"`  // OpMeasure
 	End      *End          `json:"end,omitempty"`       // OpFinish

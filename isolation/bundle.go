@@ -1,0 +1,330 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/protocol"
+	"podgrade/isolation/tree"
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// The engines: how a cell is made.
+const (
+	EngineBundle = "bundle" // our own OCI bundle on Podman's image store
+	EngineHost   = "host"   // no container
+)
+
+// helloGrace is how long a started cell may take to say hello. A cell is
+// there in some 30 ms; a loaded host takes longer.
+const helloGrace = 30 * time.Second
+
+// Open makes a cell with the bundle engine: our own OCI bundle, run by crun or
+// runc on the layers in Podman's store. The cell has been compared with its
+// specification when Open returns; a different one is ended and is an error.
+func (h *Host) Open(ctx context.Context, o Order) (Cell, error) {
+	if o.Plan.Network == oci.Egress {
+		return nil, h.egressFault()
+	}
+	return h.openCell(ctx, o, func(c *cell) {
+		c.boot, c.end = c.bootBundle, c.endBundle
+		c.made.Engine, c.made.EngineReason = EngineBundle, "default"
+		c.made.Runtime = h.runtime.Path
+		c.places = Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath}
+	})
+}
+
+// openCell makes a cell with the engine that choose sets.
+func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell, error) {
+	h.mu.Lock()
+	h.cells++
+	c := &cell{host: h, name: fmt.Sprintf("cell-%d", h.cells), order: o}
+	h.open[c] = true
+	h.mu.Unlock()
+	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
+	choose(c)
+	if err := c.boot(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// notKept are the limits that were asked for and that nothing enforces for the
+// cell as a whole: without a delegated cgroup there are only limits of single
+// processes, as a floor.
+func notKept(l oci.Limits) []string {
+	names := []string{}
+	for _, limit := range []struct {
+		name  string
+		asked bool
+	}{{"memory", l.MemoryMB > 0}, {"cpus", l.CPUs > 0}, {"pids", l.PIDs > 0}} {
+		if limit.asked {
+			names = append(names, limit.name)
+		}
+	}
+	return names
+}
+
+// egressFault says why this host's bundle engine gives no network.
+func (h *Host) egressFault() error {
+	return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("the bundle engine makes sealed cells only"), Do: "grade without a network: --network none, which is the default"}
+}
+
+// bootBundle makes the root file system, the views (the first time) and the
+// container, and proves it.
+func (c *cell) bootBundle(ctx context.Context) error {
+	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
+	facts, err := c.rootFS(ctx)
+	if err != nil {
+		return err
+	}
+	watch.lap("root")
+	if c.user, err = c.imageUser(facts); err != nil {
+		return err
+	}
+	if facts.Shell {
+		c.made.Shell = "/bin/sh"
+	}
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user})
+	if err != nil {
+		return &Fault{Tried: "find a home for the image's user", Why: c.host.workerFault(err)}
+	}
+	c.made.Home = home.Path
+	if err := c.views(ctx); err != nil {
+		return err
+	}
+	watch.lap("views")
+	spec, raw, err := c.specification(facts)
+	if err != nil {
+		return err
+	}
+	if err := c.start(ctx, raw); err != nil {
+		return err
+	}
+	watch.lap("start")
+	if err := c.verify(ctx, spec); err != nil {
+		return err
+	}
+	watch.lap("verify")
+	return nil
+}
+
+type stopwatch struct {
+	into map[string]float64
+	last time.Time
+}
+
+func (s *stopwatch) lap(name string) {
+	now := time.Now()
+	s.into[name] += float64(now.Sub(s.last).Microseconds()) / 1000
+	s.last = now
+}
+
+func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (worker.Reply, error) {
+	r.Cell = c.name
+	return c.host.worker.do(ctx, r, files...)
+}
+
+func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: &worker.Root{Layers: c.order.Image.Layers}})
+	if err != nil {
+		do := ""
+		if errors.Is(err, ErrNoImage) {
+			do = "the image was removed meanwhile: make it again, then grade again"
+		}
+		return nil, &Fault{Tried: "mount the image", On: c.order.Image.Pin.String(), Why: c.host.workerFault(err), Do: do}
+	}
+	return reply.Rootfs, nil
+}
+
+func (c *cell) imageUser(facts *worker.RootFacts) (oci.User, error) {
+	user, err := oci.ResolveUser(c.order.Image.User, facts.Passwd, facts.Group)
+	if err == nil {
+		err = oci.CheckUser(user, c.host.hello.IDs)
+	}
+	if err != nil {
+		return user, &Fault{Kind: Refusal, Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: err}
+	}
+	return user, nil
+}
+
+// views makes the private views of the workspace and of what the task brings.
+// A cell that is made again after a command ended it keeps them, with what
+// earlier commands wrote.
+func (c *cell) views(ctx context.Context) error {
+	if c.viewPaths != nil {
+		return nil
+	}
+	c.viewPaths = map[string]string{}
+	give := tree.Owner{UID: c.user.UID, GID: c.user.GID}
+	views := []struct {
+		name, source, destination string
+		readOnly                  bool
+	}{
+		{"workspace", c.order.Workspace, oci.WorkspacePath, false},
+		{"task-dir", c.order.TaskDir, oci.TaskDirPath, true},
+		{"reference", c.order.Reference, oci.ReferencesPath, true},
+	}
+	for _, v := range views {
+		if v.source == "" {
+			continue
+		}
+		report, path, err := c.view(ctx, v.source, &worker.View{
+			Name: v.name, ReadOnly: v.readOnly, Options: tree.Options{Give: give, Filter: v.readOnly, Skip: skipped(c.order)},
+		})
+		if err != nil {
+			return err
+		}
+		c.viewPaths[v.name] = path
+		c.binds = append(c.binds, oci.Bind{Source: path, Destination: v.destination, ReadOnly: v.readOnly})
+		if !v.readOnly {
+			c.made.View = viewOf(report)
+		}
+	}
+	return nil
+}
+
+func viewOf(r tree.Report) View {
+	return View{Kind: "copy", Reason: "the one view that shows every tree as it is", Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Hazards: r.Hazards}
+}
+
+// skipped keeps the run directory, which may lie inside a task directory, out
+// of what the cell is given.
+func skipped(o Order) []tree.FileID {
+	var ids []tree.FileID
+	for _, dir := range o.Hidden {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			ids = append(ids, tree.FileID{Dev: st.Dev, Ino: st.Ino})
+		}
+	}
+	return ids
+}
+
+func (c *cell) view(ctx context.Context, source string, v *worker.View) (tree.Report, string, error) {
+	fd, err := unix.Open(source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return tree.Report{}, "", &Fault{Kind: Evidence, Tried: "open the directory", On: source, Why: err}
+	}
+	dir := os.NewFile(uintptr(fd), source)
+	defer dir.Close()
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpView, View: v}, dir)
+	if err != nil {
+		f := &Fault{Tried: "make a private view of", On: source, Why: err, Do: "check that there is space in the scratch directory"}
+		var failed *workerError
+		if errors.As(err, &failed) && failed.cause.Workspace {
+			f.Kind, f.Do = Evidence, ""
+		}
+		return tree.Report{}, "", f
+	}
+	return *reply.Tree, reply.Path, nil
+}
+
+// specification makes the cell's OCI specification and the small files that
+// it binds over those of the image.
+func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, error) {
+	etc, err := c.etcFiles()
+	if err != nil {
+		return nil, nil, &Fault{Tried: "write the cell's /etc files", Why: err, Do: "check that there is space in the scratch directory"}
+	}
+	binds := append([]oci.Bind{{Source: worker.ToolDir(c.host.run.dir), Destination: oci.ToolPath, ReadOnly: true}}, c.binds...)
+	spec, err := oci.Spec(c.order.Plan, oci.Facts{
+		Rootfs: facts.Path, Binds: append(binds, etc...), User: c.user,
+		IDs: c.host.hello.IDs, Rlimits: c.host.hello.Rlimits,
+	})
+	if err != nil {
+		return nil, nil, &Fault{Tried: "make the cell's specification", Why: err}
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil, nil, &Fault{Tried: "make the cell's specification", Why: err}
+	}
+	c.made.Spec, c.made.SpecSHA256 = spec, sha256Hex(raw)
+	return spec, raw, nil
+}
+
+// etcFiles writes hosts, hostname and resolv.conf of the cell. A sealed cell
+// names a resolver that cannot be reached: so a look-up counts as an attempt
+// to reach the network, where an empty file would ask 127.0.0.1.
+func (c *cell) etcFiles() ([]oci.Bind, error) {
+	hostname := c.order.Plan.HostnameOrDefault()
+	files := map[string]string{
+		"hosts":       fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
+		"hostname":    hostname + "\n",
+		"resolv.conf": "nameserver 192.0.2.53\noptions timeout:1 attempts:1\n",
+	}
+	dir := filepath.Join(c.host.run.dir, "cells", c.name, "etc")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	var binds []oci.Bind
+	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(files[name]), 0o644); err != nil {
+			return nil, err
+		}
+		binds = append(binds, oci.Bind{Source: path, Destination: "/etc/" + name})
+	}
+	return binds, nil
+}
+
+// start starts the runtime and waits until the supervisor says hello.
+func (c *cell) start(ctx context.Context, spec []byte) error {
+	theirs, err := c.channel()
+	if err != nil {
+		return err
+	}
+	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec}, theirs[:]...)
+	closeAll(theirs[:])
+	if err != nil {
+		return &Fault{Tried: "start the cell", Why: c.host.workerFault(err)}
+	}
+	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
+	ctx, cancel := context.WithTimeout(ctx, helloGrace)
+	defer cancel()
+	if err := c.client.Hello(ctx); err != nil {
+		return c.noHello(ctx, err)
+	}
+	return nil
+}
+
+// noHello explains a cell whose supervisor never spoke: the runtime's and the
+// kernel's last words say why.
+func (c *cell) noHello(ctx context.Context, err error) error {
+	end := c.end(true, false)
+	why := fmt.Errorf("its supervisor did not answer (%w)", err)
+	if said := c.stderr.String(); said != "" {
+		why = fmt.Errorf("its supervisor did not start: %s", strings.ReplaceAll(said, "\n", "; "))
+	} else if end != "" {
+		why = fmt.Errorf("its supervisor did not start (%s)", end)
+	}
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	return &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: why,
+		Do: "check that the image's platform is this machine's, and that programs can be started from the scratch directory"}
+}
+
+// verify compares the started cell with its specification.
+func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpMeasure})
+	if err != nil {
+		return &Fault{Tried: "measure the cell", Why: c.host.workerFault(err)}
+	}
+	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
+		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
+			Do: "check the OCI runtime " + c.host.runtime.Path}
+	}
+	c.made.Verified = true
+	return nil
+}

@@ -1,0 +1,354 @@
+package isolation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/protocol"
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// cell is a cell of any engine that talks to our supervisor through pipes.
+type cell struct {
+	host   *Host
+	name   string
+	order  Order
+	places Places
+	// boot makes the cell and sets client; end takes it down, keeping the
+	// views for the next boot when keep is set, and says how it ended. c.mu is
+	// held, but while the cell is being opened.
+	boot func(context.Context) error
+	end  func(kill, keep bool) string
+
+	mu        sync.Mutex // guards what follows; not held while a command runs
+	user      oci.User
+	binds     []oci.Bind        // of the views
+	viewPaths map[string]string // on the host, by name; nil: not made yet
+	made      Made
+	process   *os.Process      // of a supervisor on the host
+	client    *protocol.Client // nil: ended by a command, made again when needed
+	ends      *pipes
+	stderr    *tail
+	closed    bool
+}
+
+var _ Cell = (*cell)(nil)
+
+// maxCellLog caps what runtime and supervisor of one cell may write to its
+// log, in bytes.
+const maxCellLog = 1 << 20
+
+// answerGrace is how much longer than its time-out a command's answer may
+// take: then the supervisor cannot end what the command started, and the host
+// ends the cell.
+const answerGrace = 8 * time.Second
+
+// pathGrace bounds a question about a file.
+const pathGrace = 60 * time.Second
+
+// pipes are our ends of a cell's standard streams.
+type pipes struct {
+	toCell, fromCell, stderr *os.File
+	drained                  chan struct{} // stderr is at its end
+}
+
+// channel makes the cell's pipes and returns the ends that are the cell's.
+func (c *cell) channel() ([3]*os.File, error) {
+	ends, theirs, err := newPipes()
+	if err != nil {
+		return theirs, &Fault{Tried: "make a channel to the cell", Why: err}
+	}
+	c.stderr, c.ends = &tail{max: 4 << 10}, ends
+	go func(kept *tail) {
+		defer ends.stderr.Close()
+		capped := &cappedWriter{w: orDiscard(c.order.Log), left: maxCellLog}
+		io.Copy(io.MultiWriter(kept, capped), ends.stderr)
+		close(ends.drained)
+	}(c.stderr)
+	return theirs, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+func newPipes() (*pipes, [3]*os.File, error) {
+	var ours, theirs [3]*os.File
+	for i := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for j := range i {
+				ours[j].Close()
+				theirs[j].Close()
+			}
+			return nil, theirs, err
+		}
+		ours[i], theirs[i] = r, w
+		if i == 0 {
+			ours[i], theirs[i] = w, r
+		}
+	}
+	return &pipes{toCell: ours[0], fromCell: ours[1], stderr: ours[2], drained: make(chan struct{})}, theirs, nil
+}
+
+// live returns the channel to the cell, making the cell again when a command
+// ended it.
+func (c *cell) live(ctx context.Context) (*protocol.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, &Fault{Tried: "use the cell", Why: errors.New("it is closed")}
+	}
+	if c.client == nil {
+		if err := c.boot(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.client, nil
+}
+
+// Run implements Cell.
+func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
+	client, err := c.live(ctx)
+	if err != nil {
+		return Exit{}, err
+	}
+	waiting := ctx
+	if command.Timeout > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, command.Timeout+answerGrace)
+		defer cancel()
+	}
+	started := time.Now()
+	answer, err := client.Do(waiting, c.runRequest(command), protocol.Sinks{Stdout: command.Stdout, Stderr: command.Stderr})
+	switch {
+	case err == nil && answer.Failure != nil:
+		return Exit{}, failure(answer.Failure)
+	case err == nil && answer.Exit != nil:
+		return c.exit(client, answer.Exit), nil
+	case ctx.Err() != nil:
+		return Exit{}, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		// The command keeps the supervisor from answering: its own doing.
+		c.endBy(client)
+		return Exit{Code: -1, TimedOut: true, CellEnded: true, Duration: time.Since(started)}, nil
+	case err != nil:
+		return Exit{}, c.lost(client, err)
+	}
+	return Exit{}, c.lost(client, errors.New("its answer says nothing"))
+}
+
+func (c *cell) runRequest(command Command) protocol.Request {
+	return protocol.Request{Op: protocol.OpRun, Run: &protocol.Run{
+		Argv: command.Argv, Env: command.Env, Dir: command.Dir, Umask: 0o022, Timeout: command.Timeout,
+		Limits: commandLimits(c.order.Plan.Limits, c.host.hello.Rlimits), PathCandidates: command.PathCandidates,
+		Exclude: oci.WorkspacePath, Landlock: true,
+	}}
+}
+
+// commandLimits are set on each command: fewer processes than the supervisor
+// itself may have, and where the task says how much memory, at most that much
+// for each process, as a floor of what a cgroup would do.
+func commandLimits(l oci.Limits, host map[string]oci.Rlimit) []protocol.Limit {
+	limits := []protocol.Limit{{Resource: unix.RLIMIT_NPROC, Value: oci.Processes(l, host)}}
+	if l.MemoryMB > 0 {
+		limits = append(limits, protocol.Limit{Resource: unix.RLIMIT_DATA, Value: uint64(l.MemoryMB) << 20})
+	}
+	return limits
+}
+
+// exit ends the cell when the supervisor could not end the command.
+func (c *cell) exit(client *protocol.Client, e *protocol.Exit) Exit {
+	if e.Stuck {
+		c.endBy(client)
+	}
+	return Exit{Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, Held: e.Held, CellEnded: e.Stuck, NetworkAttempts: e.NoRoutes, Duration: e.Duration}
+}
+
+// endBy ends the cell because of one of its commands; the next question makes
+// it again.
+func (c *cell) endBy(client *protocol.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == client {
+		c.end(true, true)
+	}
+}
+
+// lost explains a channel that ended by itself.
+func (c *cell) lost(client *protocol.Client, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	how := "earlier"
+	if c.client == client {
+		how = c.end(true, true)
+		c.closed = true
+	}
+	why := fmt.Errorf("%w by itself (%s)", ErrCellLost, how)
+	if errors.Is(err, ErrClosed) || c.host.gone() {
+		why = fmt.Errorf("%w with podgrade's worker", ErrCellLost)
+	} else if said := c.stderr.String(); said != "" {
+		why = fmt.Errorf("%w: %s", why, said)
+	}
+	return &Fault{Tried: "use the cell", On: "of " + c.order.Image.Pin.String(), Why: why, Do: "the row is unchanged: grade it again"}
+}
+
+func (h *Host) gone() bool {
+	select {
+	case <-h.worker.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// endBundle ends the container.
+func (c *cell) endBundle(kill, keep bool) string {
+	if c.ends != nil {
+		c.ends.toCell.Close() // the supervisor leaves on this
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep})
+	if c.ends != nil {
+		if err == nil {
+			<-c.ends.drained
+		}
+		c.ends.fromCell.Close()
+		c.ends = nil
+	}
+	c.client = nil
+	switch {
+	case err != nil:
+		return err.Error()
+	case reply.End.Code > 128 && !reply.End.Killed:
+		return fmt.Sprintf("ended by signal %d", reply.End.Code-128)
+	}
+	return fmt.Sprintf("exit code %d", reply.End.Code)
+}
+
+// Close implements Cell.
+func (c *cell) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.host.mu.Lock()
+	ours := c.host.open[c]
+	delete(c.host.open, c)
+	c.host.mu.Unlock()
+	if !ours || c.host.gone() {
+		c.closed = true
+		return nil
+	}
+	c.closed = true
+	c.end(false, false)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if _, err := c.ask(ctx, worker.Request{Op: worker.OpDiscard}); err != nil && !c.host.gone() {
+		return &Fault{Tried: "close the cell", Why: err}
+	}
+	return nil
+}
+
+// Stat implements Cell.
+func (c *cell) Stat(ctx context.Context, base, name string) (protocol.File, error) {
+	answer, err := c.path(ctx, protocol.OpStat, protocol.Path{Base: base, Name: name}, nil)
+	if err != nil || answer.File == nil {
+		return protocol.File{}, err
+	}
+	return *answer.File, nil
+}
+
+// Read implements Cell.
+func (c *cell) Read(ctx context.Context, base, name string, limit int64, w io.Writer) (protocol.File, error) {
+	answer, err := c.path(ctx, protocol.OpRead, protocol.Path{Base: base, Name: name, Limit: limit}, w)
+	if err != nil || answer.File == nil {
+		return protocol.File{}, err
+	}
+	return *answer.File, nil
+}
+
+// List implements Cell.
+func (c *cell) List(ctx context.Context, base, name string, limit int64) ([]protocol.File, error) {
+	answer, err := c.path(ctx, protocol.OpList, protocol.Path{Base: base, Name: name, Limit: limit}, nil)
+	return answer.Files, err
+}
+
+func (c *cell) path(ctx context.Context, op protocol.Op, p protocol.Path, content io.Writer) (protocol.Answer, error) {
+	client, err := c.live(ctx)
+	if err != nil {
+		return protocol.Answer{}, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, pathGrace)
+	defer cancel()
+	answer, err := client.Do(waiting, protocol.Request{Op: op, Path: &p}, protocol.Sinks{Content: content})
+	switch {
+	case err == nil && answer.Failure != nil:
+		return answer, failure(answer.Failure)
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return answer, ctx.Err()
+	}
+	return answer, c.lost(client, err)
+}
+
+// Places implements Cell.
+func (c *cell) Places() Places { return c.places }
+
+// Made implements Cell.
+func (c *cell) Made() Made {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made
+}
+
+// failure turns what the supervisor says into one of our errors.
+func failure(f *protocol.Failure) error {
+	kinds := map[protocol.FailureKind]error{
+		protocol.NotExist: ErrNotExist, protocol.Escapes: ErrEscapes, protocol.NotRegular: ErrNotRegular,
+		protocol.NotDir: ErrNotDir, protocol.TooLarge: ErrTooLarge, protocol.Denied: ErrDenied, protocol.NoProgram: ErrNoProgram,
+	}
+	kind := kinds[f.Kind]
+	if kind == nil {
+		kind = ErrBroken
+	}
+	return fmt.Errorf("%w: %s", kind, f.Message)
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// cappedWriter drops what is beyond its cap, and says so once.
+type cappedWriter struct {
+	w    io.Writer
+	left int
+}
+
+func (c *cappedWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	if c.left <= 0 {
+		return n, nil
+	}
+	if n > c.left {
+		fmt.Fprintf(c.w, "%s\n[the rest was dropped]\n", p[:c.left])
+		c.left = 0
+		return n, nil
+	}
+	c.left -= n
+	_, err := c.w.Write(p)
+	return n, err
+}

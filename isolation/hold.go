@@ -1,0 +1,86 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"podgrade/isolation/worker"
+)
+
+// Labels of a holder: who made it, so that a later podgrade can tell a dead
+// one's.
+const (
+	labelHolder = "podgrade.holder" // value: pid:start time:boot id
+)
+
+// Hold keeps an image from being pruned while several rows are graded: it
+// creates a container that is never started. It costs 130 ms, so a grade of
+// one row does without. A holder stops `image prune`, not `rmi -f`: see
+// CheckImage.
+func (h *Host) Hold(ctx context.Context, image Image) (release func() error, err error) {
+	owner, err := processIdentity()
+	if err != nil {
+		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: err}
+	}
+	out, said, code, err := h.runPodman(ctx, "create", "--pull=never", "--network=none", "--label", labelHolder+"="+owner, "--entrypoint", `["/podgrade-holder"]`, "--", image.Pin.ID)
+	if err != nil {
+		return nil, err
+	}
+	if code != 0 {
+		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: errors.New("podman said: " + said)}
+	}
+	id := strings.TrimSpace(string(out))
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_, said, code, err := h.runPodman(ctx, "rm", "--force", "--", id)
+		if err == nil && code != 0 {
+			err = errors.New("podman said: " + said)
+		}
+		if err != nil {
+			return &Fault{Tried: "remove the holder of the image", On: image.Pin.String(), Why: err, Do: "podman rm " + id}
+		}
+		return nil
+	}, nil
+}
+
+// processIdentity names this process for good: a pid alone is given again.
+func processIdentity() (string, error) {
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return "", err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	// The command name, in parentheses, may hold anything: count from behind it.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	const startTime = 19 // field 22 of proc(5), less pid and name, from 0
+	if len(fields) <= startTime {
+		return "", fmt.Errorf("/proc/self/stat has %d fields", len(fields)+2)
+	}
+	return fmt.Sprintf("%d:%s:%s", os.Getpid(), fields[startTime], strings.TrimSpace(string(boot))), nil
+}
+
+// CheckImage tells whether the layers that the cell stands on are all still in
+// Podman's store, as they were before they were mounted. It comes after the
+// last criterion and before any verdict is written: a cell whose image is
+// removed under it sees files vanish, and must not be judged.
+func (c *cell) CheckImage(ctx context.Context) error {
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpLayers})
+	if err != nil {
+		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(), Why: c.host.workerFault(err)}
+	}
+	if reply.Missing != "" {
+		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(),
+			Why: fmt.Errorf("%w: its layer %s was removed while the cell stood on it", ErrNoImage, reply.Missing),
+			Do:  "the row is unchanged: make the image again, then grade again"}
+	}
+	return nil
+}

@@ -1,0 +1,363 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/worker"
+)
+
+// Options say where podgrade finds and keeps things. The zero value is right
+// for an installed podgrade.
+type Options struct {
+	Libexec string    // directory of podgrade-init and podgrade-worker; "": beside the program
+	Scratch string    // "": DefaultScratch
+	Log     io.Writer // what the worker has to say; nil: dropped
+}
+
+// Host is podgrade's place on this machine: its scratch directory, its worker,
+// and through them Podman's image store and the cells. One a process.
+type Host struct {
+	options Options
+	run     *run
+	runtime Runtime
+	podman  string
+
+	worker  *workerClient
+	process *os.Process
+	exited  chan struct{}
+	stderr  *tail
+	hello   worker.Hello
+
+	mu      sync.Mutex
+	cells   int
+	open    map[*cell]bool
+	service *service
+	swept   chan struct{}
+}
+
+// Runtime is the OCI runtime that starts cells.
+type Runtime struct{ Path, Version string }
+
+// startGrace bounds the start of the worker, which takes milliseconds.
+const startGrace = 20 * time.Second
+
+// Start makes the scratch directory of this process and starts the worker. It
+// also begins to remove what dead podgrades left behind.
+func Start(ctx context.Context, o Options) (*Host, error) {
+	if os.Geteuid() == 0 {
+		return nil, &Fault{Kind: Refusal, Tried: "start podgrade", Why: errors.New("it runs as root, and is made for an ordinary user"), Do: "run it as the user who owns the rows"}
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+	if err := h.findPrograms(); err != nil {
+		return nil, err
+	}
+	if h.run, err = newRun(o.Scratch); err != nil {
+		return nil, err
+	}
+	if err := h.run.installInit(o.Libexec); err != nil {
+		return nil, errors.Join(err, h.run.remove())
+	}
+	ctx, cancel := context.WithTimeout(ctx, startGrace)
+	defer cancel()
+	if err := h.startWorker(ctx); err != nil {
+		h.endWorker()
+		return nil, errors.Join(err, h.run.remove())
+	}
+	go h.sweepDead()
+	return h, nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Libexec == "" {
+		dir, err := findLibexec()
+		if err != nil {
+			return o, err
+		}
+		o.Libexec = dir
+	}
+	var err error
+	if o.Scratch == "" {
+		o.Scratch, err = DefaultScratch()
+	} else {
+		o.Scratch, err = filepath.Abs(o.Scratch)
+	}
+	return o, err
+}
+
+// findLibexec looks for podgrade's other programs: in ../libexec/podgrade of
+// the program's own directory, then beside it.
+func findLibexec() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", &Fault{Tried: "find podgrade's own programs", Why: err}
+	}
+	bin := filepath.Dir(self)
+	places := []string{filepath.Join(filepath.Dir(bin), "libexec", "podgrade"), bin}
+	for _, dir := range places {
+		if _, err := os.Stat(filepath.Join(dir, initName)); err == nil {
+			return dir, nil
+		}
+	}
+	return "", &Fault{Tried: "find podgrade's own programs", On: "in " + strings.Join(places, " and "), Why: os.ErrNotExist,
+		Do: "install podgrade with `make install`, or keep build/libexec beside build/bin"}
+}
+
+func (h *Host) findPrograms() error {
+	podman, err := exec.LookPath("podman")
+	if err != nil {
+		return &Fault{Tried: "find Podman", Why: err, Do: "install it (Debian: apt-get install podman crun uidmap)"}
+	}
+	h.podman = podman
+	for _, name := range []string{"crun", "runc"} {
+		if path, err := exec.LookPath(name); err == nil {
+			h.runtime.Path = path
+			return nil
+		}
+	}
+	return &Fault{Tried: "find an OCI runtime", Why: errors.New("neither crun nor runc is in PATH"), Do: "install one (Debian: apt-get install crun)"}
+}
+
+// startWorker starts the worker in a new user namespace, writes the
+// namespace's id maps, and lets it go on.
+func (h *Host) startWorker(ctx context.Context) error {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return &Fault{Tried: "make a channel to the worker", Why: err}
+	}
+	defer theirs.Close()
+	h.worker = newWorkerClient(ours)
+	goRead, goWrite, err := os.Pipe()
+	if err != nil {
+		return &Fault{Tried: "make a channel to the worker", Why: err}
+	}
+	defer goRead.Close()
+	defer goWrite.Close()
+	if err := h.spawn(theirs, goRead); err != nil {
+		return err
+	}
+	theirs.Close() // or we would never see it end
+	if err := writeMaps(h.process.Pid); err != nil {
+		return err
+	}
+	if _, err := goWrite.Write([]byte{1}); err != nil {
+		return h.workerFault(err)
+	}
+	hello, err := h.worker.hello(ctx)
+	if err != nil {
+		return h.workerFault(err)
+	}
+	h.hello = *hello
+	return nil
+}
+
+func (h *Host) spawn(channel, goRead *os.File) error {
+	path := filepath.Join(h.options.Libexec, "podgrade-worker")
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return &Fault{Tried: "open /dev/null", Why: err}
+	}
+	defer null.Close()
+	stderrRead, stderrWrite, err := os.Pipe()
+	if err != nil {
+		return &Fault{Tried: "make a channel to the worker", Why: err}
+	}
+	defer stderrWrite.Close()
+	settings := worker.Settings{Run: h.run.dir, Runtime: h.runtime.Path}
+	h.process, err = os.StartProcess(path, append([]string{"podgrade-worker", worker.StageWait}, settings.Args()...), &os.ProcAttr{
+		Env:   hostEnv(),
+		Files: []*os.File{channel, null, stderrWrite, goRead},
+		Sys:   &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		stderrRead.Close()
+		do := "install podgrade with its libexec directory beside bin"
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EACCES) {
+			do = "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, and AppArmor's kernel.apparmor_restrict_unprivileged_userns=0"
+		}
+		return &Fault{Tried: "start the worker in a user namespace", On: path, Why: err, Do: do}
+	}
+	go func() {
+		defer stderrRead.Close()
+		io.Copy(io.MultiWriter(h.stderr, orDiscard(h.options.Log)), stderrRead)
+	}()
+	go func() {
+		h.process.Wait()
+		close(h.exited)
+	}()
+	return nil
+}
+
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "podgrade")
+	defer ours.Close()
+	for _, fd := range fds {
+		// A message must fit as a whole, descriptors and all.
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*worker.MaxMessage)
+	}
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}
+
+// workerFault adds what the worker said to an error about it.
+func (h *Host) workerFault(err error) error {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return err
+	}
+	if errors.Is(err, ErrClosed) {
+		select {
+		case <-h.exited:
+		case <-time.After(time.Second):
+		}
+	}
+	if said := h.stderr.String(); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return &Fault{Tried: "work in podgrade's user namespace", Why: err}
+}
+
+// hostEnv is what Podman and the worker get of our environment: what they need
+// to find the caller's images and settings, and nothing else.
+func hostEnv() []string {
+	keep := []string{
+		"HOME", "USER", "LOGNAME", "PATH", "LANG", "LC_ALL", "TMPDIR",
+		"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
+		"CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "STORAGE_DRIVER",
+	}
+	var env []string
+	for _, name := range keep {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// podmanEnv tells Podman that it is in the user namespace already: it makes no
+// pause process and no namespace of its own.
+func podmanEnv() []string {
+	return append(hostEnv(),
+		"_CONTAINERS_USERNS_CONFIGURED=done",
+		fmt.Sprintf("_CONTAINERS_ROOTLESS_UID=%d", os.Getuid()),
+		fmt.Sprintf("_CONTAINERS_ROOTLESS_GID=%d", os.Getgid()),
+	)
+}
+
+// sweepDead removes what podgrades that were killed left behind.
+func (h *Host) sweepDead() {
+	defer close(h.swept)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepGrace)
+	defer cancel()
+	for _, dead := range deadRuns(h.options.Scratch) {
+		if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err == nil {
+			os.Remove(dead.dir)
+		}
+		dead.lock.Close()
+	}
+}
+
+// sweepGrace bounds how long the end of podgrade waits for clean-up; what is
+// left then is removed by the next start.
+const sweepGrace = 60 * time.Second
+
+// Close ends every cell and the worker, and removes the scratch directory of
+// this process.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	cells := make([]*cell, 0, len(h.open))
+	for c := range h.open {
+		cells = append(cells, c)
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, c := range cells {
+		errs = append(errs, c.Close())
+	}
+	errs = append(errs, h.stopService())
+	<-h.swept
+	ctx, cancel := context.WithTimeout(context.Background(), sweepGrace)
+	defer cancel()
+	for _, sub := range []string{"cells", "trash", "runtime"} {
+		if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: filepath.Join(h.run.dir, sub)}); err != nil && !errors.Is(err, ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	h.endWorker()
+	if err := h.run.remove(); err != nil {
+		errs = append(errs, &Fault{Tried: "remove the scratch directory", On: h.run.dir, Why: err, Do: "it is removed at the next start"})
+	}
+	return errors.Join(errs...)
+}
+
+// endWorker closes the channel, on which the worker leaves, and makes sure
+// that it does.
+func (h *Host) endWorker() {
+	if h.worker != nil {
+		h.worker.conn.Close()
+	}
+	if h.process == nil {
+		return
+	}
+	select {
+	case <-h.exited:
+	case <-time.After(5 * time.Second):
+		h.process.Kill()
+		<-h.exited
+	}
+}
+
+// tail keeps the last bytes that were written to it.
+type tail struct {
+	mu   sync.Mutex
+	max  int
+	kept []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if extra := len(t.kept) - t.max; extra > 0 {
+		t.kept = append(t.kept[:0], t.kept[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.kept))
+}
+
+func orDiscard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}

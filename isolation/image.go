@@ -1,0 +1,192 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// inspected is the part of `podman image inspect` that we use.
+type inspected struct {
+	ID           string `json:"Id"`
+	Digest       string
+	RepoTags     []string
+	Architecture string
+	Variant      string
+	Os           string
+	Labels       map[string]string
+	Config       struct {
+		User       string
+		Env        []string
+		WorkingDir string
+		Volumes    map[string]struct{}
+	}
+	GraphDriver struct {
+		Name string
+		Data map[string]string
+	}
+}
+
+// Image looks an image up in Podman's store by name or id. It never pulls. The
+// error wraps ErrNoImage when the store has none of that name.
+func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
+	if reference == "" || strings.HasPrefix(reference, "-") {
+		return Image{}, &Fault{Kind: Refusal, Tried: "look up an image", Why: fmt.Errorf("%q cannot be the name of one", reference)}
+	}
+	out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
+	if err != nil {
+		return Image{}, err
+	}
+	if code != 0 {
+		return Image{}, imageFault(reference, stderr)
+	}
+	var found []inspected
+	if err := json.Unmarshal(out, &found); err != nil || len(found) != 1 {
+		return Image{}, &Fault{Tried: "look up the image", On: reference, Why: fmt.Errorf("podman's answer describes %d images (%v)", len(found), err)}
+	}
+	return found[0].image(reference)
+}
+
+// ImageByPin looks an image up by its id, whatever tags say now, or by its
+// manifest digest when the pin has no id.
+func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
+	name := pin.ID
+	if name == "" {
+		repository, _, _ := strings.Cut(pin.Reference, "@")
+		if i := strings.LastIndex(repository, ":"); i > strings.LastIndex(repository, "/") {
+			repository = repository[:i]
+		}
+		name = repository + "@" + pin.Digest
+	}
+	image, err := h.Image(ctx, name)
+	if err != nil {
+		return Image{}, err
+	}
+	if !image.Pin.Same(pin) {
+		return Image{}, &Fault{Tried: "find the pinned image", On: pin.String(), Why: fmt.Errorf("%w: %s leads to %s", ErrNoImage, name, image.Pin)}
+	}
+	image.Pin.Reference = pin.Reference
+	return image, nil
+}
+
+func imageFault(reference, stderr string) error {
+	// Podman has no exit code of its own for "not found": 125 is everything.
+	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find", "not found"} {
+		if strings.Contains(strings.ToLower(stderr), words) {
+			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: "load, import or build it with podman first"}
+		}
+	}
+	return &Fault{Tried: "look up the image", On: reference, Why: errors.New("podman said: " + stderr)}
+}
+
+func (i inspected) image(reference string) (Image, error) {
+	if i.GraphDriver.Name != "overlay" {
+		return Image{}, &Fault{Kind: Refusal, Tried: "use the image", On: reference, Why: fmt.Errorf("Podman keeps it with the storage driver %q, and the bundle engine needs overlay", i.GraphDriver.Name),
+			Do: `write [storage] driver = "overlay" into ~/.config/containers/storage.conf, then make the image again`}
+	}
+	layers := []string{i.GraphDriver.Data["UpperDir"]}
+	if lower := i.GraphDriver.Data["LowerDir"]; lower != "" {
+		layers = append(layers, strings.Split(lower, ":")...)
+	}
+	for _, dir := range layers {
+		if !filepath.IsAbs(dir) {
+			return Image{}, &Fault{Tried: "use the image", On: reference, Why: fmt.Errorf("podman names %q as one of its layers", dir)}
+		}
+	}
+	platform := i.Os + "/" + i.Architecture
+	if i.Variant != "" {
+		platform += "/" + i.Variant
+	}
+	var volumes []string
+	for v := range i.Config.Volumes {
+		volumes = append(volumes, v)
+	}
+	slices.Sort(volumes)
+	return Image{
+		Pin:        oci.Pin{Reference: reference, ID: strings.TrimPrefix(i.ID, "sha256:"), Digest: i.Digest, Platform: platform},
+		References: i.RepoTags, Env: i.Config.Env, WorkingDir: i.Config.WorkingDir, User: i.Config.User,
+		Volumes: volumes, Layers: layers, Labels: i.Labels,
+	}, nil
+}
+
+// maxPodmanOutput caps what we read of one Podman command, in bytes.
+const maxPodmanOutput = 16 << 20
+
+// runPodman runs one Podman command inside the worker's namespaces.
+func (h *Host) runPodman(ctx context.Context, args ...string) (stdout []byte, stderr string, code int, err error) {
+	var out bytes.Buffer
+	errTail := &tail{max: 4 << 10}
+	code, err = h.execInside(ctx, append([]string{h.podman}, args...), podmanEnv(), nil, &limitedWriter{w: &out, left: maxPodmanOutput}, errTail)
+	if err != nil {
+		return nil, "", 0, &Fault{Tried: "run podman " + args[0], Why: h.workerFault(err)}
+	}
+	return out.Bytes(), errTail.String(), code, nil
+}
+
+// execInside runs a program of the host inside the worker's namespaces.
+func (h *Host) execInside(ctx context.Context, argv, env []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
+	if stdin == nil {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return 0, err
+		}
+		defer null.Close()
+		stdin = null
+	}
+	var wait sync.WaitGroup
+	outEnd, err := drain(stdout, &wait)
+	if err != nil {
+		return 0, err
+	}
+	errEnd, err := drain(stderr, &wait)
+	if err != nil {
+		outEnd.Close()
+		return 0, err
+	}
+	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpExec, Exec: &worker.Exec{Argv: argv, Env: env, Dir: "/"}}, stdin, outEnd, errEnd)
+	outEnd.Close()
+	errEnd.Close()
+	wait.Wait()
+	return reply.ExitCode, err
+}
+
+// drain copies what is written to the returned file into w.
+func drain(w io.Writer, wait *sync.WaitGroup) (*os.File, error) {
+	r, end, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	wait.Add(1)
+	go func() {
+		defer wait.Done()
+		defer r.Close()
+		io.Copy(w, r)
+		io.Copy(io.Discard, r) // a full writer must not stop the program
+	}()
+	return end, nil
+}
+
+// limitedWriter fails once it has taken left bytes.
+type limitedWriter struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limitedWriter) Write(p []byte) (int, error) {
+	if len(p) > l.left {
+		return 0, fmt.Errorf("more than %d bytes", maxPodmanOutput)
+	}
+	l.left -= len(p)
+	return l.w.Write(p)
+}

@@ -1,0 +1,83 @@
+package isolation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"podgrade/isolation/protocol"
+	"podgrade/isolation/worker"
+)
+
+// OpenOnHost makes a place without any container: the same supervisor and the
+// same questions, in a private copy of the workspace, as the caller, with the
+// host's programs. Nothing keeps a command from reading or changing what the
+// caller can. It is for rows that were executed so, and for
+// --allow-host-grading.
+func (h *Host) OpenOnHost(ctx context.Context, o Order) (Cell, error) {
+	return h.openCell(ctx, o, func(c *cell) {
+		c.boot, c.end = c.bootOnHost, c.endOnHost
+		c.made.Engine, c.made.EngineReason = EngineHost, "asked for"
+		c.made.Shell = "/bin/sh"
+		c.made.Home, _ = os.UserHomeDir()
+	})
+}
+
+func (c *cell) bootOnHost(ctx context.Context) error {
+	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
+	if err := c.views(ctx); err != nil {
+		return err
+	}
+	c.places = Places{Workspace: c.viewPaths["workspace"], TaskDir: c.viewPaths["task-dir"], Reference: c.viewPaths["reference"]}
+	watch.lap("views")
+	theirs, err := c.channel()
+	if err != nil {
+		return err
+	}
+	defer closeAll(theirs[:])
+	path := filepath.Join(worker.ToolDir(c.host.run.dir), initName)
+	c.process, err = os.StartProcess(path, []string{initName, "--host"}, &os.ProcAttr{
+		Dir: c.places.Workspace, Env: []string{}, Files: theirs[:],
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return &Fault{Tried: "start the supervisor", On: path, Why: err}
+	}
+	closeAll(theirs[:])
+	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
+	ctx, cancel := context.WithTimeout(ctx, helloGrace)
+	defer cancel()
+	if err := c.client.Hello(ctx); err != nil {
+		how := c.end(true, false)
+		return &Fault{Tried: "start the supervisor", On: path, Why: fmt.Errorf("it did not answer: %w (%s) %s", err, how, c.stderr)}
+	}
+	watch.lap("start")
+	return nil
+}
+
+// endOnHost lets the supervisor end what commands left running.
+func (c *cell) endOnHost(bool, bool) string {
+	if c.process == nil {
+		return "it was never started"
+	}
+	c.ends.toCell.Close()
+	ended := make(chan *os.ProcessState, 1)
+	go func(p *os.Process) {
+		state, _ := p.Wait()
+		ended <- state
+	}(c.process)
+	how := "it had to be ended"
+	select {
+	case state := <-ended:
+		how = state.String()
+	case <-time.After(10 * time.Second):
+		c.process.Kill()
+		<-ended
+	}
+	c.ends.fromCell.Close()
+	c.ends, c.client, c.process = nil, nil, nil
+	return how
+}

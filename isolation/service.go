@@ -1,0 +1,210 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	buildah "github.com/containers/buildah/define"
+	"github.com/containers/podman/v5/pkg/bindings"
+	"github.com/containers/podman/v5/pkg/bindings/images"
+	"github.com/containers/podman/v5/pkg/domain/entities/types"
+
+	"podgrade/oci"
+)
+
+// service is a transient `podman system service` inside the worker's
+// namespaces, on a socket that only we can reach. It ends with podgrade.
+type service struct {
+	conn   context.Context // carries the connection, as the bindings want it
+	dir    string          // of the socket
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// serviceGrace bounds its start: a first start of Podman sets its store up.
+const serviceGrace = 30 * time.Second
+
+// podmanService starts the service when it is first needed: it takes 100 to
+// 300 ms, so a grade does without it.
+func (h *Host) podmanService(ctx context.Context) (*service, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.service != nil {
+		return h.service, nil
+	}
+	s, err := h.startService(ctx)
+	if err != nil {
+		return nil, &Fault{Tried: "start Podman's service", Why: err, Do: "check that `podman info` works for this user"}
+	}
+	h.service = s
+	return s, nil
+}
+
+func (h *Host) startService(ctx context.Context) (*service, error) {
+	dir, err := socketDir()
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir, "podman.sock")
+	running, cancel := context.WithCancel(context.Background())
+	s := &service{dir: dir, cancel: cancel, ended: make(chan struct{})}
+	said := &tail{max: 4 << 10}
+	go func() {
+		defer close(s.ended)
+		h.execInside(running, []string{h.podman, "system", "service", "--time=0", "unix://" + socket}, podmanEnv(), nil, said, said)
+	}()
+	if err := s.await(ctx, socket); err != nil {
+		cancel()
+		<-s.ended
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("%w: %s", err, said)
+	}
+	// The connection outlives ctx, which is only about its start.
+	if s.conn, err = bindings.NewConnection(running, "unix://"+socket); err != nil {
+		cancel()
+		<-s.ended
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+// socketDir is short: the path of a socket has at most 107 bytes.
+func socketDir() (string, error) {
+	if base := os.Getenv("XDG_RUNTIME_DIR"); base != "" && len(base) < 64 {
+		if dir, err := os.MkdirTemp(base, "podgrade-"); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp("/tmp", "podgrade-")
+}
+
+func (s *service) await(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, serviceGrace)
+	defer cancel()
+	for {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-s.ended:
+			return errors.New("it ended at once")
+		case <-ctx.Done():
+			return fmt.Errorf("it did not listen in time: %w", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (h *Host) stopService() error {
+	h.mu.Lock()
+	s := h.service
+	h.service = nil
+	h.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.cancel()
+	<-s.ended
+	return os.RemoveAll(s.dir)
+}
+
+// ImageConfig is what an imported image says about itself. Podman's import
+// takes it as Containerfile instructions.
+type ImageConfig struct {
+	User       string
+	Env        []string // "NAME=value"
+	WorkingDir string
+	Labels     map[string]string
+	Volumes    []string
+	Platform   string // os/arch[/variant]; "": this host's
+}
+
+func (c ImageConfig) changes() []string {
+	var changes []string
+	if c.User != "" {
+		changes = append(changes, "USER "+c.User)
+	}
+	for _, e := range c.Env {
+		changes = append(changes, "ENV "+e)
+	}
+	if c.WorkingDir != "" {
+		changes = append(changes, "WORKDIR "+c.WorkingDir)
+	}
+	for _, v := range c.Volumes {
+		changes = append(changes, "VOLUME "+v)
+	}
+	var names []string
+	for name := range c.Labels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		changes = append(changes, "LABEL "+name+"="+c.Labels[name])
+	}
+	return changes
+}
+
+// Import makes an image of one layer from a tar archive, under a name.
+func (h *Host) Import(ctx context.Context, tar io.Reader, reference string, config ImageConfig) (oci.Pin, error) {
+	s, err := h.podmanService(ctx)
+	if err != nil {
+		return oci.Pin{}, err
+	}
+	changes := config.changes()
+	options := (&images.ImportOptions{}).WithReference(reference).WithChanges(changes)
+	if config.Platform != "" {
+		parts := append(strings.Split(config.Platform, "/"), "", "")
+		options = options.WithOS(parts[0]).WithArchitecture(parts[1]).WithVariant(parts[2])
+	}
+	report, err := images.Import(s.conn, tar, options)
+	if err != nil {
+		return oci.Pin{}, &Fault{Tried: "import the image", On: reference, Why: err}
+	}
+	image, err := h.Image(ctx, report.Id)
+	image.Pin.Reference = reference
+	return image.Pin, err
+}
+
+// BuildOrder says what image to build.
+type BuildOrder struct {
+	Containerfile string // path
+	ContextDir    string
+	Reference     string
+	Args          map[string]string
+	Output        io.Writer // what the build says; nil: dropped
+}
+
+// Build builds an image without any network, neither for its steps nor to
+// pull what it builds on: that must be in the store.
+func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
+	s, err := h.podmanService(ctx)
+	if err != nil {
+		return oci.Pin{}, err
+	}
+	var said bytes.Buffer
+	out := io.MultiWriter(&cappedWriter{w: &said, left: 64 << 10}, orDiscard(b.Output))
+	report, err := images.Build(s.conn, []string{b.Containerfile}, types.BuildOptions{BuildOptions: buildah.BuildOptions{
+		Output: b.Reference, ContextDirectory: b.ContextDir, Args: b.Args,
+		ConfigureNetwork: buildah.NetworkDisabled, PullPolicy: buildah.PullNever,
+		CommonBuildOpts: &buildah.CommonBuildOptions{}, Out: out, Err: out,
+		OutputFormat: buildah.OCIv1ImageManifest, RemoveIntermediateCtrs: true, ForceRmIntermediateCtrs: true,
+		Isolation: buildah.IsolationOCIRootless, NamespaceOptions: []buildah.NamespaceOption{{Name: "network", Host: false}},
+	}})
+	if err != nil {
+		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))}
+	}
+	image, err := h.Image(ctx, report.ID)
+	image.Pin.Reference = b.Reference
+	return image.Pin, err
+}

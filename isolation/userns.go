@@ -1,0 +1,115 @@
+package isolation
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+)
+
+// idRange is one range of subordinate ids.
+type idRange struct{ start, count uint64 }
+
+// subordinateIDs reads the caller's ranges from /etc/subuid or /etc/subgid.
+// Entries name a user by name or by number.
+func subordinateIDs(file string, names []string) ([]idRange, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var ranges []idRange
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
+		if len(fields) != 3 || !contains(names, fields[0]) {
+			continue
+		}
+		start, err1 := strconv.ParseUint(fields[1], 10, 32)
+		count, err2 := strconv.ParseUint(fields[2], 10, 32)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		ranges = append(ranges, idRange{start, count})
+	}
+	return ranges, lines.Err()
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// callerNames are the names under which the caller may stand in /etc/subuid.
+func callerNames() []string {
+	uid := strconv.Itoa(os.Getuid())
+	names := []string{uid}
+	if u, err := user.LookupId(uid); err == nil {
+		return append(names, u.Username)
+	}
+	// A directory service that pure Go does not ask: the log-in says it.
+	if name := os.Getenv("USER"); name != "" {
+		names = append(names, name)
+	}
+	return names
+}
+
+// idMapping maps 0 to the caller and 1 and up to its subordinate ids, in the
+// form of newuidmap's arguments.
+func idMapping(own int, ranges []idRange) []string {
+	args := []string{"0", strconv.Itoa(own), "1"}
+	next := uint64(1)
+	for _, r := range ranges {
+		args = append(args, strconv.FormatUint(next, 10), strconv.FormatUint(r.start, 10), strconv.FormatUint(r.count, 10))
+		next += r.count
+	}
+	return args
+}
+
+// writeMaps writes the id maps of the process's new user namespace through
+// the set-uid helpers newuidmap and newgidmap.
+func writeMaps(pid int) error {
+	type mapping struct {
+		tool, file string
+		own        int
+	}
+	kinds := []mapping{{"newuidmap", "/etc/subuid", os.Getuid()}, {"newgidmap", "/etc/subgid", os.Getgid()}}
+	results := make(chan error, len(kinds))
+	for _, k := range kinds {
+		go func() { results <- writeMap(k.tool, k.file, k.own, pid) }()
+	}
+	var err error
+	for range kinds {
+		err = errors.Join(err, <-results)
+	}
+	return err
+}
+
+func writeMap(tool, file string, own, pid int) error {
+	ranges, err := subordinateIDs(file, callerNames())
+	if err != nil || len(ranges) == 0 {
+		why := err
+		if why == nil {
+			why = fmt.Errorf("%s has no line for this user", file)
+		}
+		return &Fault{Tried: "map the user ids of a container", Why: why,
+			Do: "let root run: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + callerNames()[len(callerNames())-1]}
+	}
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		return &Fault{Tried: "map the user ids of a container", Why: err, Do: "install the package that has newuidmap and newgidmap (Debian: uidmap, Fedora: shadow-utils)"}
+	}
+	args := append([]string{strconv.Itoa(pid)}, idMapping(own, ranges)...)
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		return &Fault{Tried: "map the user ids of a container", On: "with " + tool, Why: fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))}
+	}
+	return nil
+}

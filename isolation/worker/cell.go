@@ -1,0 +1,313 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
+)
+
+// cell is the worker's side of one cell.
+type cell struct {
+	name string
+	dir  string
+
+	mu      sync.Mutex // one operation at a time
+	layers  []layer
+	views   []string // directories that are mounted on themselves
+	mounted bool     // the root file system
+	made    int      // how often it was made: again after a command ended it
+	spec    *specs.Spec
+	runtime <-chan syscall.WaitStatus
+	pid     int // of the runtime
+}
+
+// Directories and files of a cell.
+func (c *cell) rootfs() string          { return c.numbered("root") }
+func (c *cell) upper() string           { return c.numbered("upper") }
+func (c *cell) overlayWork() string     { return c.numbered("overlay-work") }
+func (c *cell) pidFile() string         { return c.numbered("pid") }
+func (c *cell) viewDir(n string) string { return filepath.Join(c.dir, "view-"+n) }
+func (c *cell) specFile() string        { return filepath.Join(c.dir, "config.json") }
+
+// container is the runtime's name for the cell as it was last made.
+func (c *cell) container() string { return fmt.Sprintf("%s-%d", c.name, c.made) }
+
+func (c *cell) numbered(name string) string {
+	return filepath.Join(c.dir, fmt.Sprintf("%s-%d", name, c.made))
+}
+
+// plainName keeps a name from being a path or an option.
+var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+func (s *server) cell(name string) (*cell, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.cells[name]; c != nil {
+		return c, nil
+	}
+	return nil, fmt.Errorf("there is no cell %q", name)
+}
+
+// cellOrNew makes the cell when there is none of this name yet.
+func (s *server) cellOrNew(name string) (*cell, error) {
+	if !plainName.MatchString(name) {
+		return nil, fmt.Errorf("%q cannot be the name of a cell", name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cells[name]
+	if c == nil {
+		c = &cell{name: name, dir: cellDir(s.settings.Run, name)}
+		if err := os.Mkdir(c.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the cell's directory: %w", err)
+		}
+		s.cells[name] = c
+	}
+	return c, nil
+}
+
+// root mounts a cell's root file system.
+func (s *server) root(r Request, answer *Reply) error {
+	c, err := s.cellOrNew(r.Cell)
+	if err != nil {
+		return err
+	}
+	if r.Root == nil {
+		return errors.New("a root file system needs layers")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mounted {
+		return fmt.Errorf("cell %s has its root file system already", c.name)
+	}
+	if err := c.mountRoot(r.Root.Layers); err != nil {
+		return err
+	}
+	facts, err := c.facts()
+	answer.Rootfs = facts
+	return err
+}
+
+func (c *cell) mountRoot(layers []string) error {
+	if len(layers) == 0 {
+		return &fault{err: errors.New("the image has no layers"), image: true}
+	}
+	c.made++ // a volatile upper directory cannot be mounted twice
+	for _, dir := range []string{c.rootfs(), c.upper(), c.overlayWork()} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return fmt.Errorf("make the cell's directory: %w", err)
+		}
+	}
+	opened, err := openLayers(layers)
+	if err != nil {
+		return err
+	}
+	c.layers = opened
+	if err := likeLower(c.upper(), layers[0]); err != nil {
+		return err
+	}
+	if err := mountOverlay(c.rootfs(), layers, c.upper(), c.overlayWork()); err != nil {
+		return fmt.Errorf("mount the image's %d layers as an overlay: %w", len(layers), err)
+	}
+	c.mounted = true
+	return nil
+}
+
+// likeLower gives the upper directory, which is what the cell sees as /, the
+// times of the image's root and the mode that Docker gives it: Podman's store
+// keeps 0555, where root without CAP_DAC_OVERRIDE could make nothing.
+func likeLower(upper, lower string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(lower, &st); err != nil {
+		return &fault{err: fmt.Errorf("look at the image's root: %w", err), image: true}
+	}
+	if err := os.Chmod(upper, 0o755); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, upper, []unix.Timespec{st.Atim, st.Mtim}, 0)
+}
+
+// view makes a private copy of the tree behind the passed descriptor.
+func (s *server) view(r Request, files []int, answer *Reply) error {
+	c, err := s.cellOrNew(r.Cell)
+	if err != nil {
+		return err
+	}
+	v := r.View
+	if v == nil || len(files) != 1 || !plainName.MatchString(v.Name) {
+		return errors.New("a view needs a plain name and one descriptor")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dir := c.viewDir(v.Name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make the view: %w", err)
+	}
+	dst, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dst)
+	report, err := tree.Copy(files[0], dst, v.Options)
+	if err != nil {
+		return &fault{err: fmt.Errorf("copy the tree: %w", err), workspace: !isOurs(err)}
+	}
+	mount := bind
+	if v.ReadOnly {
+		mount = bindReadOnly
+	}
+	if err := mount(dir); err != nil {
+		return err
+	}
+	c.views = append(c.views, dir)
+	answer.Path, answer.Tree = dir, &report
+	return nil
+}
+
+// isOurs tells errors of our own side (a full disk above all) from those of
+// the tree.
+func isOurs(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// startCell writes the specification and starts the runtime on it.
+func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
+	if len(files) != 3 || !c.mounted || c.runtime != nil {
+		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
+	}
+	if err := c.readSpec(spec); err != nil {
+		return err
+	}
+	spec, err := s.filter.use(spec, c.spec)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.specFile(), spec, 0o600); err != nil {
+		return fmt.Errorf("write the specification: %w", err)
+	}
+	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.dir, "--pid-file", c.pidFile(), c.container())
+	pid, ended, err := s.children.start(argv, runtimeEnv(), c.dir, [3]int(files))
+	if err != nil {
+		return fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	c.pid, c.runtime = pid, ended
+	return nil
+}
+
+func runtimeArgs(s Settings) []string {
+	argv := []string{s.Runtime, "--root", runtimeDir(s.Run)}
+	if IsCrun(s.Runtime) {
+		// No cgroup of its own: nothing is enforced through one here, and the
+		// hybrid layout would be refused.
+		argv = append(argv, "--cgroup-manager=disabled")
+	}
+	return argv
+}
+
+// IsCrun tells crun from runc by its name.
+func IsCrun(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "crun") }
+
+func runtimeEnv() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"} }
+
+// finish ends the cell: when Kill is set by ending its PID 1, else because the
+// host closed the channel and the supervisor leaves by itself. Then it takes
+// the mounts away; views stay when Keep is set.
+func (s *server) finish(c *cell, r Request, answer *Reply) error {
+	end := End{Code: -1}
+	if c.runtime != nil {
+		code, err := c.await(r.Kill, &end)
+		if err != nil {
+			return err
+		}
+		end.Code = code
+	}
+	answer.End = &end
+	return c.unmount(r.Keep)
+}
+
+// endGrace is how long a supervisor may take to leave after its channel closed.
+const endGrace = 3 * time.Second
+
+func (c *cell) await(kill bool, end *End) (int, error) {
+	if kill {
+		end.Killed = true
+		c.kill()
+	}
+	select {
+	case status := <-c.runtime:
+		c.runtime = nil
+		return exitCode(status), nil
+	case <-time.After(endGrace):
+	}
+	end.Killed = true
+	c.kill()
+	syscall.Kill(-c.pid, syscall.SIGKILL) // the runtime itself hangs
+	select {
+	case status := <-c.runtime:
+		c.runtime = nil
+		return exitCode(status), nil
+	case <-time.After(endGrace):
+		return 0, fmt.Errorf("cell %s does not end", c.name)
+	}
+}
+
+// kill ends PID 1 of the cell, and with it the kernel ends the rest.
+func (c *cell) kill() {
+	if pid, err := c.initPID(); err == nil {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// initPID is PID 1 of the cell as we number processes.
+func (c *cell) initPID() (int, error) {
+	text, err := os.ReadFile(c.pidFile())
+	if err != nil {
+		return 0, fmt.Errorf("find the cell's first process: %w", err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil || pid <= 1 {
+		return 0, fmt.Errorf("find the cell's first process: %q is no process number", text)
+	}
+	return pid, nil
+}
+
+func (c *cell) unmount(keepViews bool) error {
+	var errs []error
+	if c.mounted {
+		errs = append(errs, unix.Unmount(c.rootfs(), unix.MNT_DETACH))
+		c.mounted = false
+	}
+	if !keepViews {
+		for _, dir := range c.views {
+			errs = append(errs, unix.Unmount(dir, unix.MNT_DETACH))
+		}
+		c.views = nil
+	}
+	closeLayers(c.layers)
+	c.layers = nil
+	return errors.Join(errs...)
+}
+
+// discard moves the cell's directory out of the way; it is removed in the
+// background.
+func (s *server) discard(c *cell) error {
+	if c.mounted || c.runtime != nil {
+		return fmt.Errorf("cell %s is still in use", c.name)
+	}
+	s.mu.Lock()
+	delete(s.cells, c.name)
+	s.mu.Unlock()
+	return s.trash.throw(c.dir)
+}

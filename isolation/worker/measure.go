@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/oci"
+)
+
+// measure reads from outside what the kernel says about a started cell.
+func (s *server) measure(c *cell, answer *Reply) error {
+	if c.runtime == nil || c.spec == nil {
+		return fmt.Errorf("cell %s does not run", c.name)
+	}
+	s.filter.keep(s.settings.Run, c.container(), c.spec)
+	pid, err := c.initPID()
+	if err != nil {
+		return err
+	}
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	m := oci.Measured{Namespaces: map[string]string{}, Outside: map[string]string{}}
+	for name, to := range map[string]*string{
+		"status": &m.Status, "uid_map": &m.UIDMap, "gid_map": &m.GIDMap,
+		"mountinfo": &m.Mountinfo, "limits": &m.Limits,
+	} {
+		text, err := os.ReadFile(proc + name)
+		if err != nil {
+			return fmt.Errorf("measure the cell: %w", err)
+		}
+		*to = string(text)
+	}
+	for _, name := range oci.NamespaceFiles() {
+		cell, err1 := os.Readlink(proc + "ns/" + name)
+		outside, err2 := os.Readlink("/proc/self/ns/" + name)
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("measure the cell's namespaces: %w", err)
+		}
+		m.Namespaces[name], m.Outside[name] = cell, outside
+	}
+	if m.Interfaces, err = interfaces(proc + "net/dev"); err != nil {
+		return fmt.Errorf("measure the cell's network: %w", err)
+	}
+	if err := c.measureMounts(proc, &m); err != nil {
+		return fmt.Errorf("measure the cell's mounts: %w", err)
+	}
+	answer.Measured = &m
+	return nil
+}
+
+// interfaces reads the names of a network namespace's interfaces, sorted.
+func interfaces(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// measureMounts compares each bind with what we prepared by device and inode,
+// and looks at each path that should be covered, resolving all in the cell.
+func (c *cell) measureMounts(proc string, m *oci.Measured) error {
+	root, err := unix.Open(proc+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	m.Binds, m.Covers = map[string]bool{}, map[string]oci.Cover{}
+	for _, mount := range c.spec.Mounts {
+		if mount.Type == "bind" {
+			m.Binds[mount.Destination] = sameFile(root, mount.Destination, mount.Source)
+		}
+	}
+	for _, path := range slices.Concat(c.spec.Linux.MaskedPaths, c.spec.Linux.ReadonlyPaths) {
+		m.Covers[path] = cover(root, path)
+	}
+	return nil
+}
+
+func sameFile(root int, inCell, outside string) bool {
+	fd, err := openInRoot(root, inCell, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var have, want unix.Stat_t
+	return unix.Fstat(fd, &have) == nil && unix.Stat(outside, &want) == nil && have.Dev == want.Dev && have.Ino == want.Ino
+}
+
+func cover(root int, path string) oci.Cover {
+	fd, err := openInRoot(root, path, unix.O_PATH|unix.O_NOFOLLOW)
+	if err == unix.ENOENT {
+		return oci.CoverAbsent
+	}
+	if err != nil {
+		return oci.CoverNone
+	}
+	defer unix.Close(fd)
+	var st unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &st) != nil {
+		return oci.CoverNone
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return oci.CoverMount
+	}
+	return oci.CoverNone
+}

@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Layout of a run's directory in the scratch.
+func toolDir(run string) string    { return filepath.Join(run, "tool") }
+func trashDir(run string) string   { return filepath.Join(run, "trash") }
+func runtimeDir(run string) string { return filepath.Join(run, "runtime") }
+func cellDir(run, name string) string {
+	return filepath.Join(run, "cells", name)
+}
+
+// ToolDir is where the host puts the supervisor before it starts the worker.
+func ToolDir(run string) string { return toolDir(run) }
+
+// bind mounts dir on itself, without set-user-id and devices: crun 1.8.1 loses
+// these two options on writable binds, so the source has them already.
+func bind(dir string) error {
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", dir, err)
+	}
+	return remount(dir, 0)
+}
+
+func bindReadOnly(dir string) error {
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", dir, err)
+	}
+	return remount(dir, unix.MS_RDONLY)
+}
+
+// remount keeps what the underlying mount already forbids: a user namespace
+// may not lift it.
+func remount(dir string, flags uintptr) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("look at the mount %s: %w", dir, err)
+	}
+	for have, keep := range map[int64]uintptr{
+		unix.ST_NOEXEC: unix.MS_NOEXEC, unix.ST_NOATIME: unix.MS_NOATIME,
+		unix.ST_NODIRATIME: unix.MS_NODIRATIME, unix.ST_RELATIME: unix.MS_RELATIME, unix.ST_RDONLY: unix.MS_RDONLY,
+	} {
+		if st.Flags&have != 0 {
+			flags |= keep
+		}
+	}
+	flags |= unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("", dir, "", flags, ""); err != nil {
+		return fmt.Errorf("restrict the mount %s: %w", dir, err)
+	}
+	return nil
+}
+
+// overlayOptions: userxattr, or removing anything of a lower directory gives
+// EIO; volatile, or unmounting writes back the whole disk below.
+const overlayOptions = "userxattr,volatile"
+
+// mountOverlay mounts the layers (top first) with a fresh upper directory.
+func mountOverlay(target string, layers []string, upper, work string) error {
+	escaped := make([]string, len(layers))
+	for i, l := range layers {
+		escaped[i] = escapeOverlay(l)
+	}
+	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,%s", strings.Join(escaped, ":"), escapeOverlay(upper), escapeOverlay(work), overlayOptions)
+	if len(data) < os.Getpagesize() {
+		return unix.Mount("overlay", target, "overlay", 0, data)
+	}
+	return mountManyLayers(target, layers, upper, work)
+}
+
+var overlayEscapes = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
+
+func escapeOverlay(path string) string { return overlayEscapes.Replace(path) }
+
+// mountManyLayers gives the layers one at a time (Linux 6.5), because the
+// options of a mount are one page.
+func mountManyLayers(target string, layers []string, upper, work string) error {
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	type option struct{ key, value string }
+	var options []option
+	for _, l := range layers {
+		options = append(options, option{"lowerdir+", l})
+	}
+	options = append(options, option{"upperdir", upper}, option{"workdir", work})
+	for _, o := range options {
+		if err := unix.FsconfigSetString(fs, o.key, o.value); err != nil {
+			return fmt.Errorf("%d layers do not fit one page of mount options, and this kernel does not take them singly: %w", len(layers), err)
+		}
+	}
+	for _, flag := range strings.Split(overlayOptions, ",") {
+		if err := unix.FsconfigSetFlag(fs, flag); err != nil {
+			return err
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	mnt, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mnt)
+	return unix.MoveMount(mnt, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}

@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/oci"
+)
+
+// maxUserFile caps /etc/passwd and /etc/group of an image, in bytes.
+const maxUserFile = 1 << 20
+
+// maxReplyFiles keeps both files together below the size of a message.
+const maxReplyFiles = 48 << 10
+
+// facts reads what the specification needs to know of the image, resolving
+// every path inside it.
+func (c *cell) facts() (*RootFacts, error) {
+	root, err := unix.Open(c.rootfs(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	f := &RootFacts{Path: c.rootfs()}
+	f.Passwd = readInRoot(root, "etc/passwd")
+	f.Group = readInRoot(root, "etc/group")
+	f.Shell = programInRoot(root, "bin/sh")
+	return f, nil
+}
+
+// openInRoot opens a path as a process whose root is the given directory
+// would, links and all.
+func openInRoot(root int, path string, flags uint64) (int, error) {
+	return unix.Openat2(root, path, &unix.OpenHow{
+		Flags:   flags | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
+// readInRoot returns a file's first bytes, none when it cannot be read: an
+// image without users is no error.
+func readInRoot(root int, path string) []byte {
+	fd, err := openInRoot(root, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(file, maxUserFile))
+	return text[:min(len(text), maxReplyFiles)]
+}
+
+func programInRoot(root int, path string) bool {
+	fd, err := openInRoot(root, path, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0
+}
+
+// home finds the directory that commands get as HOME: the user's own when it
+// can write there, else one that we make.
+func (c *cell) home(user *oci.User, answer *Reply) error {
+	if user == nil || !c.mounted {
+		return errors.New("a home needs a user and a root file system")
+	}
+	root, err := unix.Open(c.rootfs(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	if filepath.IsAbs(user.Home) && writableInRoot(root, user.Home, user) {
+		answer.Path = user.Home
+		return nil
+	}
+	answer.Path = oci.FallbackHomePath
+	return makeHome(root, user)
+}
+
+// writableInRoot asks by mode bits alone: the cell's user has no capability
+// that would override them.
+func writableInRoot(root int, path string, user *oci.User) bool {
+	fd, err := openInRoot(root, path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	const writeAndEnter = 0o3
+	bits := st.Mode
+	switch {
+	case st.Uid == user.UID:
+		bits >>= 6
+	case st.Gid == user.GID || slices.Contains(user.Groups, st.Gid):
+		bits >>= 3
+	}
+	return bits&writeAndEnter == writeAndEnter
+}
+
+func makeHome(root int, user *oci.User) error {
+	parent, name := filepath.Split(oci.FallbackHomePath)
+	if err := unix.Mkdirat(root, strings.Trim(parent, "/"), 0o755); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make a home: %w", err)
+	}
+	dir, err := openInRoot(root, parent, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return fmt.Errorf("make a home: %w", err)
+	}
+	defer unix.Close(dir)
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make a home: %w", err)
+	}
+	return unix.Fchownat(dir, name, int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW)
+}

@@ -1,0 +1,313 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/oci"
+)
+
+// Settings are the arguments of StageServe.
+type Settings struct {
+	Run     string // directory of this podgrade in the scratch
+	Runtime string // path of crun or runc
+}
+
+// Args are the settings as arguments.
+func (s Settings) Args() []string {
+	return []string{"-run", s.Run, "-runtime", s.Runtime}
+}
+
+func parseSettings(args []string) (Settings, error) {
+	var s Settings
+	flags := flag.NewFlagSet("podgrade-worker", flag.ContinueOnError)
+	flags.StringVar(&s.Run, "run", "", "directory of this run")
+	flags.StringVar(&s.Runtime, "runtime", "", "path of the OCI runtime")
+	return s, flags.Parse(args)
+}
+
+type server struct {
+	settings Settings
+	channel  *net.UnixConn
+	write    sync.Mutex
+	children *children
+
+	mu    sync.Mutex
+	cells map[string]*cell
+	execs map[uint64]int // running OpExec: process group
+
+	filter seccompFilter
+	trash  trash
+}
+
+func serve(args []string) error {
+	settings, err := parseSettings(args)
+	if err != nil {
+		return err
+	}
+	if err := privateMounts(); err != nil {
+		return err
+	}
+	channel, err := channelFromStdin()
+	if err != nil {
+		return err
+	}
+	s := &server{settings: settings, channel: channel, children: newChildren(), cells: map[string]*cell{}, execs: map[uint64]int{}}
+	hello, err := s.prepare()
+	if err != nil {
+		return err
+	}
+	if err := s.reply(Reply{Hello: hello}); err != nil {
+		return err
+	}
+	return s.loop()
+}
+
+// channelFromStdin takes the channel from standard input and leaves /dev/null
+// there, so that no child can inherit it.
+func channelFromStdin() (*net.UnixConn, error) {
+	fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return nil, fmt.Errorf("take the channel from standard input: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "channel")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("take the channel from standard input: %w", err)
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(null)
+	if err := unix.Dup3(null, 0, 0); err != nil {
+		return nil, err
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("standard input is not a unix socket")
+	}
+	return unixConn, nil
+}
+
+// prepare mounts our tools read-only, so that no cell can be given a changed
+// supervisor, and says what kind of namespace this is.
+func (s *server) prepare() (*Hello, error) {
+	if err := bindReadOnly(toolDir(s.settings.Run)); err != nil {
+		return nil, err
+	}
+	s.trash.start(trashDir(s.settings.Run))
+	ids, err := idCount()
+	if err != nil {
+		return nil, err
+	}
+	return &Hello{PID: os.Getpid(), IDs: ids, Rlimits: ownLimits()}, nil
+}
+
+// idCount is how many ids, from 0 without a gap, this namespace has: users and
+// groups alike.
+func idCount() (uint32, error) {
+	n := uint32(oci.MapSize)
+	for _, file := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		var next uint64
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) != 3 || f[0] != strconv.FormatUint(next, 10) {
+				break
+			}
+			size, err := strconv.ParseUint(f[2], 10, 32)
+			if err != nil {
+				return 0, fmt.Errorf("read %s: %w", file, err)
+			}
+			next += size
+		}
+		n = uint32(min(uint64(n), next))
+	}
+	return n, nil
+}
+
+func ownLimits() map[string]oci.Rlimit {
+	limits := map[string]oci.Rlimit{}
+	for name, resource := range map[string]int{
+		"RLIMIT_NOFILE": unix.RLIMIT_NOFILE, "RLIMIT_NPROC": unix.RLIMIT_NPROC, "RLIMIT_CORE": unix.RLIMIT_CORE,
+	} {
+		var l unix.Rlimit
+		if unix.Getrlimit(resource, &l) == nil {
+			limits[name] = oci.Rlimit{Soft: l.Cur, Hard: l.Max}
+		}
+	}
+	return limits
+}
+
+func (s *server) reply(r Reply) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(b) > MaxMessage {
+		b, _ = json.Marshal(Reply{ID: r.ID, Error: &Error{Message: fmt.Sprintf("the answer has %d bytes, the limit is %d", len(b), MaxMessage)}})
+	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	_, err = s.channel.Write(b)
+	return err
+}
+
+// loop serves until podgrade closes the channel or dies. Returning ends the
+// process, and with PID 1 the kernel ends all the rest.
+func (s *server) loop() error {
+	buf, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*4))
+	for {
+		n, oobn, flags, _, err := s.channel.ReadMsgUnix(buf, oob)
+		if err != nil || n == 0 {
+			return nil
+		}
+		files, err := descriptors(oob[:oobn])
+		if err != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+			return fmt.Errorf("a message was cut short (flags %#x, %v)", flags, err)
+		}
+		var r Request
+		if err := json.Unmarshal(buf[:n], &r); err != nil {
+			return fmt.Errorf("read a message: %w", err)
+		}
+		go s.handle(r, files)
+	}
+}
+
+func descriptors(oob []byte) ([]int, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	var files []int
+	for _, m := range messages {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			return nil, err
+		}
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+		}
+		files = append(files, fds...)
+	}
+	return files, nil
+}
+
+// handle answers one request. It owns the descriptors that came with it.
+func (s *server) handle(r Request, files []int) {
+	answer := Reply{ID: r.ID}
+	if err := s.do(r, files, &answer); err != nil {
+		answer.Error = asError(err)
+	}
+	for _, fd := range files {
+		syscall.Close(fd)
+	}
+	if s.reply(answer) != nil {
+		os.Exit(1) // nobody is left to work for
+	}
+}
+
+func (s *server) do(r Request, files []int, answer *Reply) error {
+	switch r.Op {
+	case OpExec:
+		return s.exec(r, files, answer)
+	case OpSignal:
+		return s.signal(r.Of)
+	case OpSweep:
+		return sweep(r.Sweep)
+	case OpRoot:
+		return s.root(r, answer)
+	case OpView:
+		return s.view(r, files, answer)
+	}
+	c, err := s.cell(r.Cell)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch r.Op {
+	case OpHome:
+		return c.home(r.User, answer)
+	case OpStart:
+		return s.startCell(c, r.Spec, files)
+	case OpMeasure:
+		return s.measure(c, answer)
+	case OpLayers:
+		answer.Missing = c.missingLayer()
+		return nil
+	case OpFinish:
+		return s.finish(c, r, answer)
+	case OpDiscard:
+		return s.discard(c)
+	}
+	return fmt.Errorf("unknown operation %q", r.Op)
+}
+
+// fault is an error with a cause that the host must know.
+type fault struct {
+	err              error
+	image, workspace bool
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+func asError(err error) *Error {
+	e := &Error{Message: err.Error()}
+	var f *fault
+	if errors.As(err, &f) {
+		e.Image, e.Workspace = f.image, f.workspace
+	}
+	return e
+}
+
+// exec runs a program of the host, Podman above all, inside the namespaces.
+func (s *server) exec(r Request, files []int, answer *Reply) error {
+	if len(files) != 3 || r.Exec == nil || len(r.Exec.Argv) == 0 {
+		return errors.New("a program to run needs arguments and three descriptors")
+	}
+	pid, ended, err := s.children.start(r.Exec.Argv, r.Exec.Env, r.Exec.Dir, [3]int(files))
+	if err != nil {
+		return fmt.Errorf("start %s: %w", r.Exec.Argv[0], err)
+	}
+	s.mu.Lock()
+	s.execs[r.ID] = pid
+	s.mu.Unlock()
+	answer.ExitCode = exitCode(<-ended)
+	s.mu.Lock()
+	delete(s.execs, r.ID)
+	s.mu.Unlock()
+	// What it left behind in its own session goes with it.
+	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		return fmt.Errorf("end what %s left running: %w", r.Exec.Argv[0], err)
+	}
+	return nil
+}
+
+func (s *server) signal(id uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid, running := s.execs[id]; running {
+		return syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	return nil
+}
