@@ -15,7 +15,7 @@ func (t *Task) check(d *decoder, n *node, _ string) {
 	t.checkID(d, n.get("task_id"))
 	if tags := n.get("tags"); len(t.Tags) > 0 {
 		for i, tag := range t.Tags {
-			if !tagForm.MatchString(tag) {
+			if _, ok := tags.items[i].isString(); ok && !tagForm.MatchString(tag) {
 				d.fail(tags.items[i], item("tags", i), "must be lower-case words joined by -, with at most one colon, got %s", quote(tag))
 			}
 		}

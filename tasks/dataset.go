@@ -213,22 +213,31 @@ func (s *substitution) apply(n *node) *node {
 	return n
 }
 
+// text measures the result before it is made: a long value in many places
+// must not fill the memory first.
 func (s *substitution) text(text string) string {
+	matches := placeholder.FindAllStringSubmatchIndex(text, -1)
+	values, size := make([]string, len(matches)), len(text)
+	for i, m := range matches {
+		values[i] = s.value(text[m[2]:m[3]])
+		size += len(values[i]) - (m[1] - m[0])
+	}
+	if *s.budget -= size; *s.budget < 0 && s.err == nil {
+		s.err = fmt.Errorf("%w: the rows expand to more than %d MiB of text", ErrRow, maxExpanded>>20)
+	}
+	if s.err != nil {
+		return ""
+	}
 	var b strings.Builder
+	b.Grow(size)
 	end := 0
-	for _, m := range placeholder.FindAllStringSubmatchIndex(text, -1) {
-		value := s.value(text[m[2]:m[3]])
-		if *s.budget -= m[0] - end + len(value); *s.budget < 0 && s.err == nil {
-			s.err = fmt.Errorf("%w: the rows expand to more than %d MiB of text", ErrRow, maxExpanded>>20)
-		}
-		if s.err != nil {
-			return ""
-		}
-		b.WriteString(text[end:m[0]] + value)
+	for i, m := range matches {
+		b.WriteString(text[end:m[0]])
+		b.WriteString(values[i])
 		end = m[1]
 	}
-	*s.budget -= len(text) - end
-	return b.String() + text[end:]
+	b.WriteString(text[end:])
+	return b.String()
 }
 
 // value is the text of one field: "" for null, else Python's str().

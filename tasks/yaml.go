@@ -39,8 +39,8 @@ func parseYAML(data []byte, src *source, r *report) *node {
 	}
 	root, err := composeYAML(data)
 	if err != nil {
-		place := &node{src: src, line: yamlErrorLine(err), column: 1}
-		r.fail(place, "", "not valid YAML: %s", quoteBare(err.Error()))
+		line, text := yamlError(err)
+		r.fail(&node{src: src, line: line, column: 1}, "", "not valid YAML: %s", quoteBare(text))
 		return nil
 	}
 	c := &converter{src: src, report: r, done: map[*yaml.Node]sized{}, open: map[*yaml.Node]bool{}}
@@ -94,14 +94,23 @@ func composeYAML(data []byte) (root *yaml.Node, err error) {
 	return document.Content[0], nil
 }
 
-var yamlLine = regexp.MustCompile(`line ([0-9]+)`)
+var (
+	yamlMessage = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)
+	// fromParser are the messages in which yaml.v3 counts lines from 0.
+	fromParser = regexp.MustCompile(`^did not find expected (?:<|',' or|'-' indicator|key|node content)`)
+)
 
-func yamlErrorLine(err error) int {
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		return n
+// yamlError splits an error of yaml.v3 into its line and the rest.
+func yamlError(err error) (line int, text string) {
+	m := yamlMessage.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 1, err.Error()
 	}
-	return 1
+	line, _ = strconv.Atoi(m[1])
+	if fromParser.MatchString(m[2]) {
+		line++
+	}
+	return line, m[2]
 }
 
 // sized is a converted node with the number of nodes that it expands to.
