@@ -15,7 +15,7 @@ var ErrNotFloat = errors.New("could not convert string to float")
 // digits, any Unicode decimal digits, "inf", "infinity" and "nan" in any case;
 // no hexadecimal. A number that is too large is infinity, without an error.
 func ParseFloat(text string) (float64, error) {
-	ascii, ok := asciiDigits(Strip(text))
+	ascii, ok := asciiDigits(stripNumber(text))
 	if !ok {
 		return 0, ErrNotFloat
 	}
@@ -43,6 +43,17 @@ func ParseFloat(text string) (float64, error) {
 		return 0, ErrNotFloat
 	}
 	return value, nil
+}
+
+// stripNumber strips what Python strips of a number: of an ASCII text the white
+// space of C only, without the separators U+001C to U+001F.
+func stripNumber(text string) string {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return Strip(text)
+		}
+	}
+	return strings.Trim(text, " \t\n\v\f\r")
 }
 
 // asciiDigits replaces every decimal digit by its ASCII one. It says no when

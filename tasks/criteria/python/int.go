@@ -9,7 +9,7 @@ var ErrNotInt = errors.New("invalid literal for int()")
 // underscores between digits, any Unicode decimal digits. The result is an
 // int64 or a *big.Int.
 func ParseInt(text string) (any, error) {
-	ascii, ok := asciiDigits(Strip(text))
+	ascii, ok := asciiDigits(stripNumber(text))
 	if !ok {
 		return nil, ErrNotInt
 	}
