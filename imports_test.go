@@ -115,26 +115,30 @@ func TestPodmanStaysInIsolation(t *testing.T) {
 	}
 }
 
-// TestOnlyEnginesStartProcesses: no other code starts Podman, crun or runc.
-// policy, tasks and oci start nothing at all.
+// TestOnlyEnginesStartProcesses: of all that podgrade links, no other code can
+// start Podman, crun or runc, or a command of a record.
 func TestOnlyEnginesStartProcesses(t *testing.T) {
-	for _, s := range sources(t) {
-		if !slices.Contains(s.imports, "os/exec") {
+	byPackage := packages(sources(t))
+	linked, _ := reach(byPackage, "cmd/podgrade")
+	for pkg := range linked {
+		if strings.HasPrefix(pkg+"/", "isolation/") {
 			continue
 		}
-		if !strings.HasPrefix(s.pkg+"/", "isolation/") && !strings.HasPrefix(s.pkg, "tasks/examples/") {
-			t.Errorf("%s imports os/exec: only engines start processes", s.path)
+		for _, s := range byPackage[pkg] {
+			if slices.Contains(s.imports, "os/exec") {
+				t.Errorf("%s imports os/exec: only engines start processes", s.path)
+			}
 		}
+	}
+	if !linked["isolation"] || !linked["policy"] {
+		t.Errorf("podgrade links only %v", linked)
 	}
 }
 
 // TestSmallProgramsStaySmall follows the imports of the two programs that are
 // started for every run and every cell.
 func TestSmallProgramsStaySmall(t *testing.T) {
-	byPackage := map[string][]source{}
-	for _, s := range sources(t) {
-		byPackage[s.pkg] = append(byPackage[s.pkg], s)
-	}
+	byPackage := packages(sources(t))
 	for _, c := range []struct {
 		program string
 		allowed []string // modules beyond the standard library
@@ -145,7 +149,8 @@ func TestSmallProgramsStaySmall(t *testing.T) {
 		if len(byPackage[c.program]) == 0 {
 			t.Errorf("%s has no source", c.program)
 		}
-		for name, importer := range reach(byPackage, c.program) {
+		_, others := reach(byPackage, c.program)
+		for name, importer := range others {
 			allowed := slices.ContainsFunc(c.allowed, func(m string) bool {
 				return name == m || strings.HasPrefix(name, m+"/")
 			})
@@ -156,23 +161,32 @@ func TestSmallProgramsStaySmall(t *testing.T) {
 	}
 }
 
-// reach returns the imports of other modules that a package reaches through
-// packages of ours, each with a file that has it.
-func reach(byPackage map[string][]source, from string) map[string]string {
-	found, seen := map[string]string{}, map[string]bool{from: true}
+func packages(all []source) map[string][]source {
+	byPackage := map[string][]source{}
+	for _, s := range all {
+		byPackage[s.pkg] = append(byPackage[s.pkg], s)
+	}
+	return byPackage
+}
+
+// reach returns the packages of ours that a package links, itself included,
+// and the imports of other modules that it reaches through them, each with a
+// file that has it.
+func reach(byPackage map[string][]source, from string) (linked map[string]bool, others map[string]string) {
+	linked, others = map[string]bool{from: true}, map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		for _, s := range byPackage[queue[0]] {
 			for _, name := range s.imports {
 				pkg, ours := own(name)
 				switch {
 				case !ours:
-					found[name] = s.path
-				case !seen[pkg]:
-					seen[pkg] = true
+					others[name] = s.path
+				case !linked[pkg]:
+					linked[pkg] = true
 					queue = append(queue, pkg)
 				}
 			}
 		}
 	}
-	return found
+	return linked, others
 }
