@@ -257,10 +257,13 @@ var constructs = []construct{
 	{"(?-s:)", fixed("(?s:a(?-s:.))", "a\n")},
 	{"(?x:)", fixed("(?x: a b # comment\n c )", "abc")},
 	{"(?a:)", fixed(`(?a:\w\d?\s?)`, "é1")},
+	// Python's search skips ahead by the first class of a pattern, and takes it
+	// with the outer flags (seen in 3.11): (?a)(?u:\w) finds no é. The z? keeps
+	// the generated patterns clear of that.
 	{`(?a:) of \b`, fixed(`(?a:\ba|é\b|\Bb)`, "éa")},
-	{`(?a:) of \W \D \S`, fixed(`(?a:[\W\d]|\D|[^\S])`, "é")},
+	{`(?a:) of \W \D \S`, fixed(`z?(?a:[\W\d]|\D|[^\S])`, "é")},
 	{"(?ai:)", fixed("(?ai:k|ß|[s-t])", "ſ")},
-	{"(?u:)", fixed(`(?u:\w)`, "é")},
+	{"(?u:)", fixed(`z?(?u:\w)`, "é")},
 	{"(?im-sx:)", fixed("(?im-sx:^A.b$)", "a\nb")},
 	{"quantifier after a look-around", fixed("(?=a)*a(?:(?!b)){2}", "ac")},
 }
