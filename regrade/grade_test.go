@@ -1,0 +1,556 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+	"podgrade/tasks/record/fixture"
+)
+
+// TestTheMainJob is what podgrade is for: a criterion that tests a file of the
+// image passes in a cell of it and fails on the host.
+func TestTheMainJob(t *testing.T) {
+	tests := []struct {
+		name   string
+		form   fixture.Form
+		host   bool
+		status record.Status
+		score  float64
+		stamps string
+	}{
+		{"pinned in a cell", fixture.Pinned, false, record.Success, 1, ""},
+		{"unpinned in a cell", fixture.Unpinned, false, record.Success, 1, `graded_with_unpinned_image="byod-custom-image:0.1.0"`},
+		{"pinned on the host", fixture.Pinned, true, record.Failure, 0, "graded_on_host=true"},
+		{"unpinned on the host", fixture.Unpinned, true, record.Failure, 0, "graded_on_host=true"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCase(t, test.form, nil)
+			c.options.AllowHost = test.host
+			v := c.pass()
+			if v.Status != test.status || v.Score != test.score || v.Passed() != (test.status == record.Success) {
+				t.Errorf("%s %v", v.Status, v.Score)
+			}
+			if got := stampText(v); got != test.stamps {
+				t.Errorf("stamps %q, want %q", got, test.stamps)
+			}
+			if (c.fake.onHost > 0) != test.host {
+				t.Errorf("on the host: %d", c.fake.onHost)
+			}
+			if c.file(record.ExecuteFile) != string(c.before) {
+				t.Error("the ungraded record was not kept")
+			}
+			for _, name := range []string{record.GradeLog, record.GradeCellFile} {
+				if c.file(name) == "" {
+					t.Errorf("no %s", name)
+				}
+			}
+			if !strings.Contains(c.notice.String(), "test -f /opt/byod_marker") {
+				t.Errorf("what was accepted was not printed: %s", c.notice.String())
+			}
+			r := c.record()
+			if r.Status != test.status || r.Score == nil || *r.Score != test.score || r.Results != 1 {
+				t.Errorf("record: %s %v", r.Status, r.Score)
+			}
+		})
+	}
+}
+
+func TestRefusesWithoutConsent(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.options.Answer = policy.Answer{}
+	c.refused(Refused, "--allow-recorded-commands", false)
+	_, err := c.grade()
+	for _, want := range []string{"1 command:", "test -f /opt/byod_marker", "image: byod-custom-image:0.1.0", "capabilities:", "path: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the page does not hold %q:\n%v", want, err)
+		}
+	}
+	c.options.AllowHost = true
+	c.refused(Refused, "on this host, as you", false)
+	if entries, _ := os.ReadDir(c.dir); len(entries) != 2 {
+		t.Errorf("a refusal left files: %v", entries)
+	}
+}
+
+func TestHostGradingAloneMayRead(t *testing.T) {
+	c := newCase(t, fixture.Pinned, criteriaOf(fileExists("answer.txt")))
+	c.options.Answer = policy.Answer{}
+	c.refused(Refused, "image: byod", false)
+	c.options.AllowHost = true
+	if v := c.pass(); v.Status != record.Success || stampText(v) != "graded_on_host=true" {
+		t.Errorf("%s %s", v.Status, stampText(v))
+	}
+}
+
+func TestTempdirRowsAreGradedOnTheHost(t *testing.T) {
+	tempdir := func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) { task.Sandbox.Driver = tasks.DriverTempdir }
+	}
+	c := newCase(t, fixture.Unpinned, tempdir)
+	c.options.Answer = policy.Answer{}
+	c.refused(Refused, "on this host, as you", false)
+	c.options.Answer.RecordedCommands = true
+	if v := c.pass(); stampText(v) != "" || v.Place != policy.OnHost {
+		t.Errorf("%s, stamps %s", v.Place, stampText(v))
+	}
+}
+
+func TestNoCellInsideAContainer(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.host[oci.EnvInContainer] = "1"
+	c.refused(Refused, oci.EnvInContainer, false)
+	c.host[oci.EnvInContainer] = "true"
+	c.pass()
+}
+
+func TestPlanOfACell(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) { task.Sandbox.Limits.MaxMemoryMB = 64 }
+	})
+	c.pass()
+	order := c.fake.orders[0]
+	if got := strings.Join(order.Plan.Capabilities, " "); got != strings.Join(oci.DockerCapabilities(), " ") {
+		t.Errorf("driver docker: %s", got)
+	}
+	if order.Plan.Network != oci.Sealed || order.Plan.Limits.MemoryMB != 64 || order.Plan.Phase != oci.Grade {
+		t.Errorf("plan %+v", order.Plan)
+	}
+	if want := filepath.Join(c.dir, "artifacts/byod_smoke_test"); order.Workspace != want {
+		t.Errorf("workspace %s, want %s", order.Workspace, want)
+	}
+	if order.TaskDir == "" || order.Reference != "" || len(order.Hidden) != 1 {
+		t.Errorf("order %+v", order)
+	}
+
+	c = newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) { task.Sandbox.Driver = tasks.DriverPodman }
+	})
+	c.pass()
+	if got := c.fake.orders[0].Plan.Capabilities; len(got) != 0 {
+		t.Errorf("driver podman: %v", got)
+	}
+}
+
+func TestNetworkIsAGrant(t *testing.T) {
+	attempts := func(c *rowCase) {
+		c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+			return isolation.Exit{Code: 1, NetworkAttempts: 3}, nil
+		}
+	}
+	tests := []struct {
+		name, recorded, option, stamps string
+		network                        oci.Network
+	}{
+		{"sealed", tasks.NetworkBridge, "", "graded_without_network=3", oci.Sealed},
+		{"granted", tasks.NetworkBridge, NetworkRecorded, "", oci.Egress},
+		{"none recorded", tasks.NetworkNone, "", "", oci.Sealed},
+		{"none recorded, recorded granted", tasks.NetworkNone, NetworkRecorded, "", oci.Sealed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+				o.Change = func(task *tasks.Task) { task.Sandbox.Docker.Network = test.recorded }
+			})
+			attempts(c)
+			c.options.Network = test.option
+			v := c.pass()
+			if got := stampText(v); got != test.stamps {
+				t.Errorf("stamps %q, want %q", got, test.stamps)
+			}
+			if got := c.fake.orders[0].Plan.Network; got != test.network {
+				t.Errorf("network %s", got)
+			}
+		})
+	}
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) { task.Sandbox.Docker.Network = tasks.NetworkLLMOnly }
+	})
+	c.options.Network = NetworkRecorded
+	c.refused(Refused, "llm_only", false)
+}
+
+func TestStampsOfWhatWasWithheld(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) {
+			task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}, {Command: "b", Timeout: 1}}
+		}
+	})
+	all := oci.DockerCapabilities()
+	c.fake.made.Spec = specWith(all[2:]...)
+	c.fake.made.LimitsNotKept = []string{"memory_mb", "cpus"}
+	v := c.pass()
+	want := fmt.Sprintf(`graded_without_pre_run=2 graded_with_fewer_capabilities="%s,%s" limits_not_enforced="memory_mb,cpus"`, all[0], all[1])
+	if got := stampText(v); got != want {
+		t.Errorf("stamps\n%s, want\n%s", got, want)
+	}
+}
+
+func TestOldStampsAreRemoved(t *testing.T) {
+	c := newCase(t, fixture.Unpinned, nil)
+	c.options.AllowHost = true
+	c.edit(`"coder_eval": "0.12.8",`, `"coder_eval": "0.12.8", "container_contract": {"a": 1}, "executed_on_host": true,`)
+	if v := c.pass(); stampText(v) != "graded_on_host=true executed_on_host=true" {
+		t.Errorf("on the host: %s", stampText(v))
+	}
+	if !c.record().Environment.Value(record.ContainerContract).IsNull() {
+		t.Error("a grade on the host keeps the contract of a container")
+	}
+	first := c.file(record.ExecuteFile)
+	c.options.AllowHost = false
+	if v := c.pass(); stampText(v) != `graded_with_unpinned_image="byod-custom-image:0.1.0" executed_on_host=true` {
+		t.Errorf("then in a cell: %s", stampText(v))
+	}
+	if c.file(record.ExecuteFile) != first {
+		t.Error("the ungraded record was replaced by a graded one")
+	}
+	info := c.record().Environment
+	if info.Text(record.GradedByEngine) != "bundle" || info.Text(record.GradedImageID) != imageID {
+		t.Errorf("facts: %s", info.Bytes())
+	}
+}
+
+func TestPinsAreIdentities(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	// The name leads elsewhere now; the pinned image is still in the store.
+	moved := c.fake.images[imageID]
+	moved.Pin.ID = otherID
+	c.fake.images["byod-custom-image:0.1.0"] = moved
+	c.pass()
+	if got := c.fake.orders[0].Image.Pin.ID; got != imageID {
+		t.Errorf("graded in %s", got)
+	}
+
+	c = newCase(t, fixture.Pinned, nil)
+	delete(c.fake.images, imageID)
+	c.fake.images["byod-custom-image:0.1.0"] = moved
+	c.refused(Refused, otherID[:12], true)
+	_, err := c.grade()
+	if !strings.Contains(err.Error(), imageID[:12]) || !errors.Is(err, isolation.ErrNoImage) {
+		t.Errorf("the pinned image is not named: %v", err)
+	}
+
+	c = newCase(t, fixture.Unpinned, nil)
+	c.fake.images = nil
+	c.refused(Refused, "byod-custom-image:0.1.0", true)
+}
+
+func TestInfrastructureLeavesTheRecord(t *testing.T) {
+	lost := func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		return isolation.Exit{}, fmt.Errorf("run: %w", isolation.ErrCellLost)
+	}
+	tests := []struct {
+		name   string
+		break_ func(*fakeEngines)
+		text   string
+	}{
+		{"a cell that does not start", func(f *fakeEngines) { f.startup = errors.New("noexec") }, "noexec"},
+		{"a lost cell", func(f *fakeEngines) { f.run = lost }, "criterion 1"},
+		{"a removed image", func(f *fakeEngines) { f.layers = fmt.Errorf("layer gone: %w", isolation.ErrNoImage) }, "layer gone"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCase(t, fixture.Pinned, nil)
+			test.break_(c.fake)
+			c.refused(Infrastructure, test.text, true)
+			if !strings.Contains(c.file(record.GradeLog), test.text) {
+				t.Errorf("the log does not say why: %s", c.file(record.GradeLog))
+			}
+			c.fake.run, c.fake.startup, c.fake.layers = newFake().run, nil, nil
+			c.fake.cells = nil
+			if v := c.pass(); v.Status != record.Success {
+				t.Errorf("graded again: %s", v.Status)
+			}
+		})
+	}
+}
+
+func TestInterruptedRowIsAsItWas(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		cancel()
+		return isolation.Exit{}, ctx.Err()
+	}
+	_, err := c.gradeWith(ctx)
+	if !errors.Is(err, context.Canceled) || ExitCode(err) != ExitInterrupted {
+		t.Errorf("%v: exit %d", err, ExitCode(err))
+	}
+	c.unchanged()
+	if entries, _ := os.ReadDir(c.dir); len(entries) != 2 {
+		t.Errorf("left: %v", entries)
+	}
+}
+
+func TestInterruptedBetweenCheckAndWrite(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		cancel()
+		return isolation.Exit{}, nil
+	}
+	if _, err := c.gradeWith(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	c.unchanged()
+}
+
+func TestACommandThatEndsItsCellFindsANewOne(t *testing.T) {
+	c := newCase(t, fixture.Pinned, criteriaOf(runCommand("kill"), runCommand("true")))
+	c.fake.run = func(cell *fakeCell, line string, _ io.Writer) (isolation.Exit, error) {
+		if line == "kill" {
+			return isolation.Exit{Code: 137, Signal: 9, CellEnded: true}, nil
+		}
+		return isolation.Exit{}, nil
+	}
+	v := c.pass()
+	if v.Status != record.Failure || v.Score != 0.5 || len(c.fake.cells) != 2 {
+		t.Errorf("%s %v, %d cells", v.Status, v.Score, len(c.fake.cells))
+	}
+}
+
+func TestRunsTheShellInTheWorkspace(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.pass()
+	command := c.fake.cells[0].ran[0]
+	if strings.Join(command.Argv, "|") != "/bin/sh|-c|test -f /opt/byod_marker" || command.Dir != oci.WorkspacePath {
+		t.Errorf("%q in %s", command.Argv, command.Dir)
+	}
+	c = newCase(t, fixture.Pinned, nil)
+	c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		return isolation.Exit{}, fmt.Errorf("exec: %w", isolation.ErrNoProgram)
+	}
+	v := c.pass()
+	if v.Status != record.Failure || !strings.Contains(v.Results[0].Reason(), "shell") {
+		t.Errorf("an image without a shell: %s, %q", v.Status, v.Results[0].Reason())
+	}
+}
+
+func TestAPathThatEscapesIsTheTasksFault(t *testing.T) {
+	c := newCase(t, fixture.Pinned, criteriaOf(fileExists("/etc/passwd")))
+	c.refused(TaskFault, "/etc/passwd", true)
+}
+
+func TestPostRunRunsOnce(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) {
+			task.PostRun = []tasks.PostRun{{Command: "clean", Timeout: 1}, {Command: "hang", Timeout: 1}}
+		}
+	})
+	c.fake.run = func(_ *fakeCell, line string, out io.Writer) (isolation.Exit, error) {
+		fmt.Fprintf(out, "ran %s\xff", line)
+		return isolation.Exit{TimedOut: line == "hang"}, nil
+	}
+	if v := c.pass(); v.Status != record.Success {
+		t.Errorf("%s: post_run changed the verdict", v.Status)
+	}
+	raw := c.record().Get(record.FieldPostRunResults)
+	var results []hookResult
+	if err := raw.Decode(&results); err != nil || len(results) != 2 {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	if *results[0].ExitCode != 0 || results[0].Stdout != "ran clean\ufffd" || results[1].ExitCode != nil || results[1].Error == nil {
+		t.Errorf("results: %s", raw)
+	}
+	c.pass()
+	if got := c.record().Get(record.FieldPostRunResults); string(got) != string(raw) {
+		t.Errorf("a second grade changed post_run: %s", got)
+	}
+	if last := c.fake.cells[len(c.fake.cells)-1]; len(last.ran) != 1 {
+		t.Errorf("a second grade ran %d commands", len(last.ran))
+	}
+}
+
+func TestStatusPrecedence(t *testing.T) {
+	tests := []struct {
+		before           record.Status
+		passed, maxTurns bool
+		want             record.Status
+	}{
+		{record.NotGraded, true, false, record.Success},
+		{record.NotGraded, true, true, record.Success},
+		{record.NotGraded, false, false, record.Failure},
+		{record.NotGraded, false, true, record.MaxTurnsExhausted},
+		{record.MaxTurnsExhausted, true, true, record.Success},
+		{record.Failure, true, false, record.Success},
+		{record.Success, false, false, record.Failure},
+		{record.Timeout, true, false, record.Timeout},
+		{record.TokenBudgetExceeded, true, false, record.TokenBudgetExceeded},
+		{record.CostBudgetExceeded, false, false, record.CostBudgetExceeded},
+		{record.Error, true, false, record.Error},
+		{record.BuildFailed, true, true, record.BuildFailed},
+	}
+	for _, test := range tests {
+		if got := terminalStatus(test.before, test.passed, test.maxTurns); got != test.want {
+			t.Errorf("%s, passed %v, max turns %v: %s, want %s", test.before, test.passed, test.maxTurns, got, test.want)
+		}
+	}
+}
+
+func TestAnInheritedFactIsKept(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.edit(`"NOT_GRADED"`, `"TIMEOUT"`)
+	v := c.pass()
+	if v.Status != record.Timeout || v.Score != 1 || v.Passed() || !v.Inherited {
+		t.Errorf("%+v", v)
+	}
+	if r := c.record(); r.Results != 1 || r.Score == nil || *r.Score != 1 {
+		t.Error("the criteria's results are missing")
+	}
+}
+
+func TestEarlyStopSelectsTheArmedGate(t *testing.T) {
+	// One armed criterion passes, one that is not armed fails.
+	armed := &tasks.CommandExecuted{Base: base(tasks.TypeCommandExecuted, "nothing was run"), MinCount: 0}
+	armed.StopEarly = &tasks.StopEarly{OnPass: "stop"}
+	c := newCase(t, fixture.Pinned, criteriaOf(armed, fileExists("missing")))
+	if v := c.pass(); v.Status != record.Failure {
+		t.Errorf("the strict gate: %s", v.Status)
+	}
+	c = newCase(t, fixture.Pinned, criteriaOf(armed, fileExists("missing")))
+	c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
+	if v := c.pass(); v.Status != record.Success || v.Score != 0.5 {
+		t.Errorf("the armed gate: %s %v", v.Status, v.Score)
+	}
+}
+
+func TestEveryFieldHasAFate(t *testing.T) {
+	for _, field := range record.Fields() {
+		if fates[field] == "" {
+			t.Errorf("nobody has said what a grade does with %s", field)
+		}
+	}
+	if len(fates) != len(record.Fields()) {
+		t.Errorf("%d fates, %d fields", len(fates), len(record.Fields()))
+	}
+}
+
+// TestFatesHold grades a record in which every field has a value of its own,
+// and compares what became of each with its fate.
+func TestFatesHold(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.edit(`"grading_ms": null`, `"grading_ms": 1234567.5`)
+	c.edit(`"error_message": null`, `"error_message": "kept"`)
+	c.edit(`"error_details": null`, `"error_details": {"error_category": "x"}`)
+	c.edit(`"agent_config": null`, `"agent_config": {"type": "codex"}`)
+	c.edit(`"command_stats": null`, `"command_stats": {"success_rate": NaN}`)
+	c.edit(`"post_failure_criteria_results": []`, `"post_failure_criteria_results": [{"score": 1.0}]`)
+	c.edit(`"early_stop": null`, `"early_stop": null, "from_the_future": [1, 2.50]`)
+	before := c.record()
+	c.pass()
+	after := c.record()
+	for _, field := range append(record.Fields(), "from_the_future") {
+		same := string(before.Get(field)) == string(after.Get(field))
+		switch fate := fates[field]; fate {
+		case carried, derived, supplied, "":
+			if !same {
+				t.Errorf("%s is %s and was changed to %s", field, fate, after.Get(field))
+			}
+		case recomputed, merged:
+			if same {
+				t.Errorf("%s is %s and was kept: %s", field, fate, after.Get(field))
+			}
+		}
+	}
+}
+
+func TestEnvironmentOfTheRunWins(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	before := c.record().Environment
+	c.pass()
+	after := c.record().Environment
+	for _, name := range before.Names() {
+		if string(before.Value(name)) != string(after.Value(name)) {
+			t.Errorf("%s was changed to %s", name, after.Value(name))
+		}
+	}
+	for name, want := range map[string]string{
+		record.GradedByVersion: "9.9.9", record.WorkspaceView: "copy", record.GradedSpecSHA256: "spec",
+	} {
+		if got := after.Text(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestSameBytesSameVerdict(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.pass()
+	first := c.record()
+	c.pass()
+	second := c.record()
+	for _, field := range record.Fields() {
+		if field == record.FieldGradingMS || field == record.FieldEnvironment {
+			continue
+		}
+		if string(first.Get(field)) != string(second.Get(field)) {
+			t.Errorf("%s differs between two grades", field)
+		}
+	}
+	if a, b := first.Environment.Names(), second.Environment.Names(); strings.Join(a, " ") != strings.Join(b, " ") {
+		t.Errorf("environment_info: %v, then %v", a, b)
+	}
+}
+
+func TestRunSummaryIsRefreshed(t *testing.T) {
+	c := newCase(t, fixture.Unpinned, nil)
+	c.pass()
+	run, err := record.OwningRun(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(run, record.RunFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"tasks_succeeded": 1`, `"status": "SUCCESS"`, `"pass_rate": 1.0`, `"graded_with_unpinned_image": "byod-custom-image:0.1.0"`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("run.json holds no %s:\n%s", want, data)
+		}
+	}
+	os.Remove(filepath.Join(run, record.RunFile))
+	c.pass()
+	if !strings.Contains(c.notice.String(), "run.json") {
+		t.Error("nothing says that no summary was refreshed")
+	}
+}
+
+func TestTrajectoryReachesCriteria(t *testing.T) {
+	used := &tasks.CommandExecuted{Base: base(tasks.TypeCommandExecuted, "ls"), ToolName: "Bash", CommandPattern: "^ls", MinCount: 1}
+	c := newCase(t, fixture.Pinned, criteriaOf(used))
+	c.edit(`"commands": []`, `"commands": [{"tool_name": "Bash", "parameters": {"command": "ls -l"}, "result_status": "success", "duration_ms": NaN}]`)
+	if v := c.pass(); v.Status != record.Success {
+		t.Errorf("%s: %s", v.Status, v.Results[0].Reason())
+	}
+	c = newCase(t, fixture.Pinned, criteriaOf(used))
+	c.edit(`"commands": []`, `"commands": "none"`)
+	c.refused(TaskFault, "trajectory", true)
+}
+
+func TestGradeCellFile(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.host["BEDROCK_MODEL"] = "top-secret-value"
+	c.pass()
+	for _, name := range []string{record.GradeCellFile, record.GradeLog, record.TaskFile, record.GradeCellLog} {
+		if strings.Contains(c.file(name), "top-secret-value") {
+			t.Errorf("%s holds the value of a variable", name)
+		}
+	}
+	if strings.Contains(c.notice.String(), "top-secret-value") {
+		t.Error("the value of a variable was printed")
+	}
+	if !strings.Contains(c.file(record.GradeCellFile), `"engine": "bundle"`) {
+		t.Errorf("cell file: %s", c.file(record.GradeCellFile))
+	}
+}
