@@ -43,10 +43,10 @@ func TestMain(m *testing.M) {
 		err = os.Chmod(dir, 0o755)
 	}
 	if err == nil {
-		built.init, err = buildStatic(dir, "podgrade/cmd/podgrade-init", 0o111)
+		built.init, err = obtain(dir, "libexec/podgrade/podgrade-init", "podgrade/cmd/podgrade-init", 0o111)
 	}
 	if err == nil {
-		built.attack, err = buildStatic(dir, "podgrade/isolation/testdata/attack", 0o755)
+		built.attack, err = obtain(dir, "test/attack", "podgrade/isolation/testdata/attack", 0o755)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,8 +57,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func buildStatic(dir, pkg string, mode os.FileMode) (string, error) {
-	out := filepath.Join(dir, filepath.Base(pkg))
+// obtain puts a program into dir: what make has built, else built here.
+func obtain(dir, made, pkg string, mode os.FileMode) (string, error) {
+	out := filepath.Join(dir, filepath.Base(made))
+	if build := os.Getenv("PODGRADE_TEST_BUILD"); build != "" {
+		program, err := os.ReadFile(filepath.Join(build, made))
+		if err != nil {
+			return "", fmt.Errorf("%w: run `make build-test` first, or unset PODGRADE_TEST_BUILD", err)
+		}
+		if err := os.WriteFile(out, program, 0o700); err != nil {
+			return "", err
+		}
+		return out, os.Chmod(out, mode)
+	}
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -69,12 +80,12 @@ func buildStatic(dir, pkg string, mode os.FileMode) (string, error) {
 
 // enterStage is PID 1 before the supervisor: it mounts /proc as cells have it,
 // and the programs' directory as a read-only mount, drops capabilities and
-// becomes "UID CAPABILITY-MASK INIT".
+// becomes "UID CAPABILITY-MASK INIT DEV".
 func enterStage(stage string) error {
 	var uid int
 	var keep uint64
-	var program string
-	if _, err := fmt.Sscan(stage, &uid, &keep, &program); err != nil {
+	var program, dev string
+	if _, err := fmt.Sscan(stage, &uid, &keep, &program, &dev); err != nil {
 		return err
 	}
 	runtime.LockOSThread()
@@ -83,6 +94,9 @@ func enterStage(stage string) error {
 	}
 	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "hidepid=2"); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := enterDev(dev); err != nil {
+		return fmt.Errorf("prepare /dev: %w", err)
 	}
 	tools := filepath.Dir(program)
 	if err := syscall.Mount(tools, tools, "", syscall.MS_BIND, ""); err != nil {
@@ -104,11 +118,25 @@ func enterStage(stage string) error {
 			return fmt.Errorf("set uid %d: %w", uid, err)
 		}
 	}
-	const noNewPrivs = 38 // PR_SET_NO_NEW_PRIVS
-	if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivs, 1, 0, 0, 0, 0); e != 0 {
-		return fmt.Errorf("set no_new_privs: %w", e)
+	const ambient, clearAll, noNewPrivs = 47, 4, 38 // PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, PR_SET_NO_NEW_PRIVS
+	for _, args := range [][2]uintptr{{ambient, clearAll}, {noNewPrivs, 1}} {
+		if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, args[0], args[1], 0, 0, 0, 0); e != 0 {
+			return fmt.Errorf("prctl %d: %w", args[0], e)
+		}
 	}
 	return syscall.Exec(program, []string{program}, nil)
+}
+
+// enterDev leaves /dev as it is ("full"), or makes it what no image should
+// have: without /dev/null ("none"), or with a FIFO in its place ("fifo").
+func enterDev(dev string) error {
+	if dev == "full" {
+		return nil
+	}
+	if err := syscall.Mount("none", "/dev", "tmpfs", 0, ""); err != nil || dev == "none" {
+		return err
+	}
+	return syscall.Mkfifo("/dev/null", 0o666)
 }
 
 // dockerCapabilities is the default set of Docker without DAC_OVERRIDE and
@@ -122,6 +150,7 @@ type kind struct {
 	host bool
 	uid  int
 	caps uint64
+	dev  string // "" is full
 }
 
 var (
@@ -138,7 +167,7 @@ var (
 // cell is a started supervisor.
 type cell struct {
 	*protocol.Client
-	t       *testing.T
+	t       testing.TB
 	kind    kind
 	process *exec.Cmd
 	stdin   io.Closer
@@ -168,13 +197,17 @@ func (b *syncBuffer) String() string {
 const mapBase = 200000
 
 // launch prepares the process of a supervisor of the given kind.
-func launch(t *testing.T, k kind) *exec.Cmd {
+func launch(t testing.TB, k kind) *exec.Cmd {
 	t.Helper()
 	if k.host {
 		return exec.Command(built.init, "--host")
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{stageVariable + "=" + fmt.Sprint(k.uid, k.caps, " ", built.init)}
+	dev := k.dev
+	if dev == "" {
+		dev = "full"
+	}
+	cmd.Env = []string{fmt.Sprintf("%s=%d %d %s %s", stageVariable, k.uid, k.caps, built.init, dev)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
@@ -186,12 +219,16 @@ func launch(t *testing.T, k kind) *exec.Cmd {
 	} else {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: k.uid, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: k.uid, HostID: os.Getgid(), Size: 1}}
+		if k.uid != 0 { // what is not root keeps capabilities over an exec only so
+			const setpcap, sysAdmin = 8, 21
+			cmd.SysProcAttr.AmbientCaps = []uintptr{setpcap, sysAdmin}
+		}
 	}
 	return cmd
 }
 
 // open starts a supervisor and greets it. It is ended with the test.
-func open(t *testing.T, k kind) *cell {
+func open(t testing.TB, k kind) *cell {
 	t.Helper()
 	c := &cell{t: t, kind: k, process: launch(t, k), stderr: &syncBuffer{}, dir: scratch(t, k)}
 	stdin, err := c.process.StdinPipe()
@@ -230,7 +267,7 @@ func (c *cell) close() error {
 }
 
 // scratch makes a directory that the cell's user owns and can reach.
-func scratch(t *testing.T, k kind) string {
+func scratch(t testing.TB, k kind) string {
 	t.Helper()
 	dir := t.TempDir()
 	if os.Getuid() != 0 || k.host {
@@ -244,6 +281,9 @@ func scratch(t *testing.T, k kind) string {
 	}
 	return dir
 }
+
+// pid is the supervisor's number, as the tests see it.
+func (c *cell) pid() string { return strconv.Itoa(c.process.Process.Pid) }
 
 // result is what a command did.
 type result struct {

@@ -213,7 +213,7 @@ func TestRunMuchOutput(t *testing.T) {
 	if err != nil || a.Exit == nil || a.Exit.Code != 0 || n != size {
 		t.Errorf("got %d bytes, %+v, %v", n, a, err)
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.process.Process.Pid))
+	status, err := os.ReadFile("/proc/" + c.pid() + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +237,17 @@ func TestRunConcurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// An image without /dev/null, or with something else under that name, costs
+// commands nothing but the name: their input is empty all the same.
+func TestRunWithoutNullDevice(t *testing.T) {
+	forEach(t, []kind{{name: "none", dev: "none"}, {name: "fifo", dev: "fifo"}}, func(t *testing.T, c *cell) {
+		if got := c.sh("cat; echo out; echo err >&2", 10*time.Second); got.Code != 0 || got.stdout != "out\n" || got.stderr != "err\n" {
+			t.Errorf("got %+v", got)
+		}
+		c.alive()
 	})
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // channel is what the supervisor was started with, moved out of the reach of
@@ -106,16 +106,22 @@ const threads = 8
 
 // spareThreads makes the runtime start its threads before any command can use
 // up the cell's processes: a Go program that gets no thread when it wants one
-// dies, and with PID 1 the cell. Threads stay once they are there.
+// dies, and with PID 1 the cell. A thread that has nothing to do stays.
 func spareThreads() {
-	var all sync.WaitGroup
+	var ready, left sync.WaitGroup
+	ready.Add(threads)
+	gate := make(chan struct{})
 	for range threads {
-		all.Go(func() {
-			nap := syscall.NsecToTimespec(int64(2 * time.Millisecond))
-			syscall.Nanosleep(&nap, nil) // blocks a thread, where time.Sleep would not
+		left.Go(func() {
+			runtime.LockOSThread() // so each of them needs a thread to itself
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			<-gate
 		})
 	}
-	all.Wait()
+	ready.Wait()
+	close(gate)
+	left.Wait()
 }
 
 // closeOnSignal ends everything on the host when somebody ends the supervisor

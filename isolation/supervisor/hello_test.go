@@ -135,3 +135,13 @@ func TestHostThatDoesNotRead(t *testing.T) {
 		t.Errorf("the supervisor took %d KiB", usage.Maxrss)
 	}
 }
+
+// The threads that the supervisor may need are there before the first command.
+func TestThreadsAreThere(t *testing.T) {
+	forEach(t, eitherPlace, func(t *testing.T, c *cell) {
+		tasks, err := os.ReadDir("/proc/" + c.pid() + "/task")
+		if err != nil || len(tasks) < 8 {
+			t.Errorf("%d threads, %v", len(tasks), err)
+		}
+	})
+}

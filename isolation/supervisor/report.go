@@ -3,7 +3,6 @@ package supervisor
 import (
 	"encoding/json"
 	"io"
-	"os"
 	"syscall"
 
 	"podgrade/isolation/protocol"
@@ -22,7 +21,7 @@ type report struct {
 // readReport reads a report until the pipe closes: by the exec, or by the
 // trampoline's end.
 func readReport(fd int) report {
-	f := os.NewFile(uintptr(fd), "report")
+	f := readable(fd)
 	defer f.Close()
 	data, _ := io.ReadAll(io.LimitReader(f, reportLimit))
 	return parseReport(data)

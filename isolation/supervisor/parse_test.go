@@ -1,0 +1,142 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"podgrade/isolation/protocol"
+)
+
+func TestNoRoutesCounters(t *testing.T) {
+	const snmp = "Ip: Forwarding OutDiscards OutNoRoutes ReasmTimeout\nIp: 2 1 17 0\nIcmp: OutNoRoutes\nIcmp: 99\n"
+	for text, want := range map[string]uint64{
+		snmp: 17, "": 0, "Ip: OutNoRoutes\n": 0, "Ip: A OutNoRoutes\nIp: 1\n": 0, "Ip: OutNoRoutes\nIp: x\n": 0, "Ip:\nIp:\n": 0,
+	} {
+		if got := counter4([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	for text, want := range map[string]uint64{
+		"Ip6InNoRoutes \t5\nIp6OutNoRoutes                  \t3\n": 3, "": 0, "Ip6OutNoRoutes\n": 0,
+	} {
+		if got := counter6([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestParentIn(t *testing.T) {
+	for stat, want := range map[string]int{
+		"12 (sh) S 7 12 12 0": 7, "12 (a) S 1 (b) R 9 1": 9, "12 () Z 1": 1, "12 (x)\nS 3 (y) T 4 0": 4,
+		"": -1, "12 (sh)": -1, "12 (sh) S": -1, "12 (sh) S x": -1, "12 (sh) S -1": -1,
+	} {
+		got, ok := parentIn([]byte(stat))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %v, want %d", stat, got, ok, want)
+		}
+	}
+}
+
+func TestDescendants(t *testing.T) {
+	d := descendants{self: 10}
+	parent := map[int]int{1: 0, 2: 0, 10: 1, 11: 10, 12: 11, 13: 12, 20: 1, 21: 20, 30: 31, 31: 30, 40: 99}
+	var below []int
+	for pid := range parent {
+		if d.below(pid, parent) {
+			below = append(below, pid)
+		}
+	}
+	slices.Sort(below)
+	if want := []int{11, 12, 13}; !slices.Equal(below, want) {
+		t.Errorf("got %d, want %d", below, want)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	for _, test := range []struct{ env, want string }{
+		{"", "PATH=new"}, {"PATH=old", "PATH=new"}, {"A=1 PATH=1 B=2 PATH=2 C=3", "A=1 B=2 PATH=new C=3"},
+		{"PATH=1 PATH=2 PATH=3", "PATH=new"}, {"PATHS=1", "PATHS=1 PATH=new"},
+	} {
+		env := strings.Fields(test.env)
+		if got := strings.Join(replace(env, "PATH", "new"), " "); got != test.want || strings.Join(env, " ") != test.env {
+			t.Errorf("%q: got %q, want %q", test.env, got, test.want)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for _, test := range []struct {
+		path, dir string
+		want      bool
+	}{
+		{"/w", "/w", true}, {"/w/x", "/w", true}, {"/wx", "/w", false}, {"/", "/w", false}, {"/w", "/", true}, {"/", "/", true}, {"/w/x", "/w/", true},
+	} {
+		if got := within(test.path, test.dir); got != test.want {
+			t.Errorf("%q in %q: %v", test.path, test.dir, got)
+		}
+	}
+}
+
+func TestMishapKinds(t *testing.T) {
+	run := &protocol.Run{Argv: []string{"prog"}, Dir: "/d"}
+	for _, test := range []struct {
+		m    mishap
+		want protocol.FailureKind
+	}{
+		{mishap{Stage: stageExec, Errno: syscall.ENOENT}, protocol.NoProgram},
+		{mishap{Stage: stageExec, Errno: syscall.ENOEXEC, Text: "/bin/x"}, protocol.NoProgram},
+		{mishap{Stage: stageExec, Errno: syscall.EACCES, Text: "/bin/x"}, protocol.NoProgram},
+		{mishap{Stage: stageExec, Errno: syscall.ENOMEM, Text: "/bin/x"}, protocol.Broken},
+		{mishap{Stage: stageExec, Errno: syscall.E2BIG, Text: "/bin/x"}, protocol.Broken},
+		{mishap{Stage: stageDir, Errno: syscall.ENOENT}, protocol.NotExist},
+		{mishap{Stage: stageDir, Errno: syscall.EACCES}, protocol.Denied},
+		{mishap{Stage: stageLimit, Errno: syscall.EINVAL}, protocol.Broken},
+		{mishap{Stage: stageOrders, Text: "broken"}, protocol.Broken},
+	} {
+		data, err := json.Marshal(test.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := parseReport(append([]byte{reached}, data...))
+		if !r.failed || !r.reached || r.mishap != test.m {
+			t.Errorf("%s became %+v", data, r)
+		}
+		if f := r.failure(run); f.Kind != test.want || !strings.Contains(f.Message, "prog") && !strings.Contains(f.Message, "/bin/x") {
+			t.Errorf("%+v: got %+v, want %s", test.m, f, test.want)
+		}
+	}
+}
+
+// FuzzReport: a report comes from a process that runs as the commands do.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte("+"))
+	f.Add([]byte(""))
+	f.Add([]byte(`+{"stage":"exec","errno":2,"text":"/x"}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := parseReport(data)
+		if r.failed != (len(data) > 1 || len(data) == 1 && data[0] != reached) {
+			t.Fatalf("%q: %+v", data, r)
+		}
+		if fail := r.failure(&protocol.Run{Argv: []string{"x"}}); fail.Kind == "" || fail.Message == "" {
+			t.Fatalf("%q: %+v", data, fail)
+		}
+	})
+}
+
+// FuzzProc: names in /proc belong to the commands.
+func FuzzProc(f *testing.F) {
+	f.Add([]byte("12 (a) S 1 (b) R 9 1"))
+	f.Add([]byte("Ip: OutNoRoutes\nIp: 3\nIp6OutNoRoutes 4\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if pid, ok := parentIn(data); ok && pid < 0 {
+			t.Fatalf("%q: parent %d", data, pid)
+		}
+		if counter4(data) > 0 && !strings.Contains(string(data), "OutNoRoutes") || counter6(data) > 0 && !strings.Contains(string(data), "Ip6OutNoRoutes") {
+			t.Fatalf("%q: a count of nothing", data)
+		}
+	})
+}
