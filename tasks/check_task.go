@@ -53,9 +53,10 @@ func (t *Task) agentType() string {
 	return t.Agent.Type
 }
 
+// checkPrompt: an empty prompt is none, so that it survives a record.
 func (t *Task) checkPrompt(d *decoder, n *node) {
 	prompt, file := n.get("initial_prompt"), n.get("initial_prompt_file")
-	written := func(p *node) bool { return p != nil && p.kind != nullNode }
+	written := func(p *node) bool { return p != nil && p.kind != nullNode && p.scalar != "" }
 	switch {
 	case written(prompt) && written(file):
 		d.fail(file, "initial_prompt_file", "cannot stand beside initial_prompt; keep one of them")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,8 +11,9 @@ import (
 
 // Bounds of a dataset.
 const (
-	maxDatasetBytes = 256 << 20 // of one JSONL file
+	maxDatasetBytes = 64 << 20 // of one JSONL file
 	maxDatasetRows  = 200_000
+	maxDatasetNodes = 2_000_000 // of all rows
 	maxExpanded     = 256 << 20 // bytes of all strings that substitution makes
 )
 
@@ -79,18 +79,16 @@ func readRows(f *File, r *report) (rows []*node) {
 	if list := at.get("rows"); list != nil && list.kind == listNode {
 		return list.items
 	}
+	budget := maxDatasetNodes
 	for i, name := range f.Task.Dataset.Paths {
 		where := at.get("paths").items[i]
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(f.Dir, name)
-		}
+		path := absolute(f.Dir, name)
 		data, err := readRegular(path, maxDatasetBytes)
 		if err != nil {
 			r.fail(where, item("dataset.paths", i), "cannot read %s: %s", quoteFile(path), err)
 			continue
 		}
-		rows = appendLines(rows, data, path, r)
+		rows = appendLines(rows, data, path, &budget, r)
 	}
 	if len(rows) == 0 && len(r.problems) == 0 {
 		r.fail(at, "dataset", "has no rows")
@@ -99,7 +97,8 @@ func readRows(f *File, r *report) (rows []*node) {
 }
 
 // appendLines reads JSONL: blank lines are skipped, each other one is an object.
-func appendLines(rows []*node, data []byte, path string, r *report) []*node {
+// budget is how many values may still be read.
+func appendLines(rows []*node, data []byte, path string, budget *int, r *report) []*node {
 	src := &source{file: path, layer: LayerTask}
 	number := 0
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -113,7 +112,8 @@ func appendLines(rows []*node, data []byte, path string, r *report) []*node {
 			return rows
 		}
 		own := &report{}
-		n := parseJSON(line, src, own)
+		n, used := readJSON(line, src, min(*budget, maxNodes), own)
+		*budget -= used
 		switch {
 		case n == nil:
 			r.fail(at, "", "%s", own.problems[0].Text)

@@ -140,7 +140,7 @@ func (l *Loader) parseExperiment(path string, data []byte, src *source) (*Experi
 	if err := r.err(what, path); err != nil {
 		return nil, err
 	}
-	e := &Experiment{ID: f.ID, Description: f.Description, Path: path, Warnings: r.warnings, dir: src.dir, defaults: n.get("defaults")}
+	e := &Experiment{ID: f.ID, Description: f.Description, Path: path, Warnings: tidy(r.warnings), dir: src.dir, defaults: n.get("defaults")}
 	if f.Defaults != nil {
 		e.settings = f.Defaults.layerBlock
 	}
@@ -217,10 +217,7 @@ func (l *Loader) resolveLayer(n *node, path string, r *report) *node {
 	if at := n.at("sandbox", "docker", "dockerfile_path"); at != nil {
 		if name, ok := at.isString(); ok && !filepath.IsAbs(name) {
 			name, _ = l.expand(name)
-			if !filepath.IsAbs(name) {
-				name = filepath.Join(at.src.dir, name)
-			}
-			n = n.with(at.str(name), "sandbox", "docker", "dockerfile_path")
+			n = n.with(at.str(absolute(at.src.dir, name)), "sandbox", "docker", "dockerfile_path")
 		}
 	}
 	return n

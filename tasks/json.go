@@ -14,18 +14,25 @@ import (
 // parseJSON reads one JSON value into the same tree as parseYAML. It does not
 // go through YAML, whose escapes and numbers differ.
 func parseJSON(data []byte, src *source, r *report) *node {
+	n, _ := readJSON(data, src, maxNodes, r)
+	return n
+}
+
+// readJSON is parseJSON with a bound on the number of values; it returns how
+// many it has read.
+func readJSON(data []byte, src *source, limit int, r *report) (root *node, count int) {
 	whole := &node{src: src}
 	if len(data) > maxJSONBytes {
 		r.fail(whole, "", "the JSON text has %d bytes; at most %d are read", len(data), maxJSONBytes)
-		return nil
+		return nil, 0
 	}
-	p := &jsonReader{data: data, src: src, decoder: json.NewDecoder(bytes.NewReader(data))}
+	p := &jsonReader{data: data, src: src, limit: limit, decoder: json.NewDecoder(bytes.NewReader(data))}
 	p.decoder.UseNumber()
 	n, err := p.value(0)
 	if err == nil {
 		_, err = p.decoder.Token()
 		if err == io.EOF {
-			return n
+			return n, p.count
 		}
 		err = errText("something follows the JSON value")
 	}
@@ -34,7 +41,7 @@ func parseJSON(data []byte, src *source, r *report) *node {
 		err = errText("the text ends too early")
 	}
 	r.fail(&at, "", "not valid JSON: %s", quoteBare(err.Error()))
-	return nil
+	return nil, p.count
 }
 
 // errText is an error that needs no type.
@@ -48,7 +55,8 @@ type jsonReader struct {
 	src     *source
 	decoder *json.Decoder
 	lines   []int // offsets of line starts, made when first needed
-	count   int
+	count   int   // values read
+	limit   int
 }
 
 // here returns an empty node at the next token.
@@ -77,8 +85,8 @@ func (p *jsonReader) value(depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, errText("values are nested more than " + strconv.Itoa(maxDepth) + " deep")
 	}
-	if p.count++; p.count > maxNodes {
-		return nil, errText("more than " + strconv.Itoa(maxNodes) + " values")
+	if p.count++; p.count > p.limit {
+		return nil, errText("there are too many values; at most " + strconv.Itoa(maxNodes) + " are read")
 	}
 	token, err := p.decoder.Token()
 	if err != nil {

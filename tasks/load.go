@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 // Loader reads task and experiment files. The zero value is ready to use.
@@ -75,8 +76,7 @@ func (l *Loader) parse(path string, data []byte, src *source) (*File, error) {
 	if err := again.err(what, path); err != nil {
 		return nil, err
 	}
-	sortProblems(r.warnings)
-	f := &File{Path: path, Dir: src.dir, Source: data, Task: t, Warnings: r.warnings, root: n}
+	f := &File{Path: path, Dir: src.dir, Source: data, Task: t, Warnings: tidy(r.warnings), root: n}
 	t.warnings = f.Warnings
 	return f, nil
 }
@@ -164,20 +164,16 @@ func promptFile(n *node, path, key string, r *report) *node {
 	if text := n.get(key); text != nil && text.kind != nullNode {
 		return n
 	}
-	data, err := readRegular(filepath.Join(at.src.dir, name), maxYAMLBytes)
-	if filepath.IsAbs(name) {
-		data, err = readRegular(name, maxYAMLBytes)
-	}
+	data, err := readRegular(absolute(at.src.dir, name), maxYAMLBytes)
 	if err != nil {
 		r.fail(at, join(path, key+"_file"), "cannot read %s: %s", quote(name), plainError(err))
 		return n
 	}
-	text := strings.ToValidUTF8(string(data), "\uFFFD")
-	if text != string(data) {
+	if !utf8.Valid(data) {
 		r.fail(at, join(path, key+"_file"), "cannot read %s: it is not UTF-8 text", quote(name))
 		return n
 	}
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))
 	return n.without(key+"_file").with(at.str(strings.TrimSpace(text)), key)
 }
 
@@ -190,9 +186,7 @@ func (l *Loader) dockerfile(n *node, r *report) *node {
 		return n
 	}
 	name, _ = l.expand(name) // an unknown variable stays as it is (task-file 1.2)
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(at.src.dir, name)
-	}
+	name = absolute(at.src.dir, name)
 	switch info, err := os.Stat(name); {
 	case err != nil:
 		r.fail(at, path, "no Dockerfile there: %s: %s", quoteFile(name), plainError(err))
@@ -220,10 +214,7 @@ func (l *Loader) templates(list *node, path string, r *report) *node {
 			r.fail(at, item(path, i)+".path", "uses variables that are not set: %s", strings.Join(undefined, ", "))
 			continue
 		}
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(at.src.dir, name)
-		}
-		c.items[i] = entry.with(at.str(name), "path")
+		c.items[i] = entry.with(at.str(absolute(at.src.dir, name)), "path")
 	}
 	return &c
 }
@@ -237,6 +228,14 @@ func (l *Loader) expand(text string) (expanded string, undefined []string) {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
+	return ExpandVariables(text, lookup)
+}
+
+// ExpandVariables replaces $NAME and ${NAME} by what lookup says; names that it
+// does not know stay in the text and are returned. Only the fields of task-file
+// 1.2 are expanded: template and Dockerfile paths by Load, build arguments and
+// plugin paths by whoever uses them.
+func ExpandVariables(text string, lookup func(string) (string, bool)) (expanded string, undefined []string) {
 	expanded = variable.ReplaceAllStringFunc(text, func(m string) string {
 		name := strings.Trim(m, "${}")
 		if value, ok := lookup(name); ok {

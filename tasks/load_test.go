@@ -402,3 +402,15 @@ func TestBombs(t *testing.T) {
 		})
 	}
 }
+
+func TestPluginDir(t *testing.T) {
+	dir := unpack(t, "\n-- p/x --\n")
+	l := &Loader{Env: func(name string) (string, bool) {
+		return map[string]string{"HOME": dir, "P": "p"}[name], name == "HOME" || name == "P"
+	}}
+	for path, want := range map[string]bool{"p": true, "$P": true, "~/p": true, "~": true, "~x": false, "p/x": false, "$Q": false} {
+		if got, ok := l.PluginDir(Plugin{Path: path}, dir); ok != want || !filepath.IsAbs(got) {
+			t.Errorf("%s: %s, %v, want %v", path, got, ok, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // CheckPaths looks at the host paths of a task that a run would fail on but
@@ -51,6 +52,21 @@ func directory(r *report, at *node, path, name string) {
 	}
 }
 
+// PluginDir returns the host directory of a plugin: variables and a leading ~
+// are expanded, a relative path starts from the task directory. ok is false
+// when there is no such directory; the plugin is then left out (task-file 1.2).
+func (l *Loader) PluginDir(p Plugin, dir string) (name string, ok bool) {
+	name, _ = l.expand(p.Path)
+	if rest, home := strings.CutPrefix(name, "~"); home && (rest == "" || rest[0] == '/') {
+		name, _ = l.expand("$HOME")
+		name += rest
+	}
+	name = absolute(dir, name)
+	info, err := os.Stat(name)
+	return name, err == nil && info.IsDir()
+}
+
+// absolute makes a relative path start from a directory.
 func absolute(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return name

@@ -131,16 +131,22 @@ func (r *report) err(what, name string) error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	sortProblems(r.problems)
-	sortProblems(r.warnings)
-	return &Invalid{what, name, slices.Compact(r.problems), slices.Compact(r.warnings)}
+	return &Invalid{what, name, tidy(r.problems), tidy(r.warnings)}
 }
 
-func sortProblems(list []Problem) {
+// tidy returns problems in the order of the files, each once.
+func tidy(list []Problem) []Problem {
+	seen := map[Problem]bool{}
+	list = slices.DeleteFunc(slices.Clone(list), func(p Problem) bool {
+		before := seen[p]
+		seen[p] = true
+		return before
+	})
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Place.File, b.Place.File),
 			cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
 	})
+	return list
 }
 
 // nearest returns " (did you mean X?)" for the closest of the names, or "".

@@ -49,9 +49,7 @@ func (l *Loader) Resolve(f *File, layers Layers) (*Task, error) {
 	}
 	t.written = map[string]Origin{}
 	leaves(n, func(path string, leaf *node, _ []string) { t.written[path] = leaf.origin() })
-	t.warnings = slices.Concat(f.Warnings, m.report.warnings)
-	sortProblems(t.warnings)
-	t.warnings = slices.Compact(t.warnings)
+	t.warnings = tidy(slices.Concat(f.Warnings, m.report.warnings))
 	return t, nil
 }
 

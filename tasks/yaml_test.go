@@ -1,0 +1,67 @@
+package tasks
+
+import (
+	"encoding/json"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestYAMLTrees(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}":                      `{"a":{"p":1,"q":2},"b":{"p":1,"q":3}}`,
+		"a: &x {p: 1}\nb: &y {p: 2, r: 4}\nc: {s: 1, <<: [*x, *y]}":  `{"a":{"p":1},"b":{"p":2,"r":4},"c":{"p":1,"r":4,"s":1}}`,
+		"a: {q: 0, <<: {q: 1}}":                                      `{"a":{"q":0}}`,
+		"a: 1\na: 2":                                                 `{"a":2}`,
+		"a: 'yes'\nb: \"010\"\nc: !!str 5\nd: |\n  on\ne: !!float 3": `{"a":"yes","b":"010","c":"5","d":"on\n","e":3}`,
+		"a: plain\n  folded on\n  lines":                             `{"a":"plain folded on lines"}`,
+		"yes: 1\n2: x\n~: y":                                         `{"2":"x","None":"y","True":1}`,
+		"{\"a\": \"\\U0001F600\"}":                                   `{"a":"😀"}`,
+		"a: '<<'\n'<<': b":                                           `{"\u003c\u003c":"b","a":"\u003c\u003c"}`,
+	} {
+		r := &report{}
+		n := parseYAML([]byte(text), &source{file: "x"}, r)
+		if len(r.problems) > 0 {
+			t.Errorf("%s: %v", text, r.problems)
+			continue
+		}
+		got, err := json.Marshal(n.value())
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	r := &report{}
+	parseYAML([]byte("a: 1\nb: 2\na: 3"), &source{file: "x"}, r)
+	if len(r.warnings) != 1 || r.warnings[0].Place.Line != 3 || !strings.Contains(r.warnings[0].Text, "written twice") {
+		t.Errorf("warnings: %v", r.warnings)
+	}
+}
+
+func TestJSONTree(t *testing.T) {
+	r := &report{}
+	n := parseJSON([]byte("{\"a\": [1, -0, 1.0, 1e2,\n  \"\\ud83d\\ude00\\u0000\"], \"b\": 1, \"b\": {\"c\": null}}"), &source{file: "x"}, r)
+	if n == nil {
+		t.Fatal(r.problems)
+	}
+	want := map[string]any{"a": []any{int64(1), int64(0), 1.0, 100.0, "😀\x00"}, "b": map[string]any{"c": nil}}
+	if !reflect.DeepEqual(n.value(), want) {
+		t.Errorf("%#v", n.value())
+	}
+	if at := n.get("a").items[4]; at.line != 2 || at.column != 3 {
+		t.Errorf("place %v", at.place())
+	}
+}
+
+// TestImports keeps the package pure: it imports nothing of podgrade.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(name, "podgrade/") && name != "podgrade/tasks" || strings.HasPrefix(name, "github.com/containers/") {
+			t.Errorf("imports %s", name)
+		}
+	}
+}
