@@ -45,55 +45,58 @@ func (d descendants) signal(pid int, signal syscall.Signal) {
 		return
 	}
 	defer syscall.Close(fd)
-	if d.below(pid, parents()) {
+	if d.below(pid, parentOf) {
 		_ = pidfdSignal(fd, signal) // gone, or not ours to end: the next walk tells
 	}
 }
 
 // walk returns the pids of all descendants.
 func (d descendants) walk() []int {
-	parent := parents()
+	parent := map[int]int{}
+	for _, name := range namesIn("/proc") {
+		if pid, ok := number(name); ok {
+			if up, ok := parentOf(pid); ok {
+				parent[pid] = up
+			}
+		}
+	}
 	var found []int
 	for pid := range parent {
-		if d.below(pid, parent) {
+		if d.below(pid, func(pid int) (int, bool) { up, ok := parent[pid]; return up, ok }) {
 			found = append(found, pid)
 		}
 	}
 	return found
 }
 
+// deepest bounds how far a process may lie below this one. A pid namespace has
+// no more processes than that.
+const deepest = 1 << 22
+
 // below tells whether pid descends from this process.
-func (d descendants) below(pid int, parent map[int]int) bool {
-	for range len(parent) {
-		up, ok := parent[pid]
-		if !ok || up <= 1 && up != d.self {
+func (d descendants) below(pid int, parent func(int) (int, bool)) bool {
+	for range deepest {
+		up, ok := parent(pid)
+		switch {
+		case !ok, up == pid:
 			return false
-		}
-		if up == d.self {
+		case up == d.self:
 			return true
+		case up <= 1:
+			return false
 		}
 		pid = up
 	}
 	return false
 }
 
-// parents maps each visible process to its parent.
-func parents() map[int]int {
-	parent := map[int]int{}
-	for _, name := range namesIn("/proc") {
-		pid, ok := number(name)
-		if !ok {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue // it is gone
-		}
-		if up, ok := parentIn(stat); ok {
-			parent[pid] = up
-		}
+// parentOf reads the parent of a process; false when it is gone.
+func parentOf(pid int) (int, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
 	}
-	return parent
+	return parentIn(stat)
 }
 
 // parentIn reads the parent from a /proc/PID/stat. The second field is the

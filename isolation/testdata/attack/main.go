@@ -1,7 +1,9 @@
 // Command attack is what a hostile command in a cell tries, mostly on PID 1.
 // Each try prints one line, "NAME: OUTCOME", where the outcome is "permitted",
 // "refused (ERRNO)" or a count; package attacktest says which are allowed. It
-// exits 0 whatever came of the tries, 2 when it was called wrongly.
+// exits 0 whatever came of the tries, 2 when it was called wrongly; "frames"
+// exits 9, so that a false success would show, and "killall" and "threads" end
+// by what they do.
 //
 // It runs only where PODGRADE_ATTACK says yes, since it would do the same to a
 // host.
