@@ -263,7 +263,7 @@ func (c *cell) etcFiles() ([]oci.Bind, error) {
 		"hostname":    hostname + "\n",
 		"resolv.conf": "nameserver 192.0.2.53\noptions timeout:1 attempts:1\n",
 	}
-	dir := filepath.Join(c.host.run.dir, "cells", c.name, "etc")
+	dir := worker.EtcDir(c.host.run.dir, c.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +26,7 @@ type cell struct {
 
 	mu      sync.Mutex // one operation at a time
 	layers  []layer
-	views   []string // directories that are mounted on themselves
+	views   []string // directories that are mounted on themselves, with etc
 	mounted bool     // the root file system
 	made    int      // how often it was made: again after a command ended it
 	spec    *specs.Spec
@@ -182,12 +183,32 @@ func isOurs(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM)
 }
 
+// EtcDir is where the host puts the files that a cell gets in /etc.
+func EtcDir(run, name string) string { return filepath.Join(cellDir(run, name), "etc") }
+
+// bindEtc restricts the mount that the cell's /etc files lie on: what is bound
+// from it inherits that.
+func (c *cell) bindEtc() error {
+	dir := filepath.Join(c.dir, "etc")
+	if slices.Contains(c.views, dir) {
+		return nil
+	}
+	if err := bind(dir); err != nil {
+		return err
+	}
+	c.views = append(c.views, dir)
+	return nil
+}
+
 // startCell writes the specification and starts the runtime on it.
 func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
 	if len(files) != 3 || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
 	}
 	if err := c.readSpec(spec); err != nil {
+		return err
+	}
+	if err := c.bindEtc(); err != nil {
 		return err
 	}
 	spec, err := s.filter.use(spec, c.spec)
