@@ -32,11 +32,11 @@ func (j *judging) judgePrompt(ctx context.Context, prompt string, input tasks.Ju
 	b := &promptText{}
 	b.out.WriteString("What to judge:\n\n" + prompt + "\n")
 	for _, name := range input.Files {
-		text, err := j.shownFile(ctx, name)
+		text, err := j.shownFile(ctx, name, input.MaxFileChars)
 		if err != nil {
 			return "", err
 		}
-		b.section("file "+name, cutNote(text, input.MaxFileChars))
+		b.section("file "+name, text)
 	}
 	if input.IncludeReference && inlineReference && j.where.Reference != nil {
 		files, err := j.referenceTexts(ctx)
@@ -85,9 +85,9 @@ func (b *promptText) trajectory(t *Trajectory, input tasks.JudgeInput) {
 	}
 }
 
-// shownFile reads a file for a judge. One that cannot be read is shown by a
+// shownFile reads a file for a judge, at most limit characters. One that cannot be read is shown by a
 // marker that says so, not an error.
-func (j *judging) shownFile(ctx context.Context, name string) (string, error) {
+func (j *judging) shownFile(ctx context.Context, name string, limit int) (string, error) {
 	files, rest := Files(j.where.Cell), name
 	for prefix, tree := range map[string]Files{oci.EnvTaskDir: j.where.TaskDir, oci.EnvReferenceDir: j.where.Reference} {
 		for _, spelled := range []string{"$" + prefix + "/", "${" + prefix + "}/"} {
@@ -110,7 +110,7 @@ func (j *judging) shownFile(ctx context.Context, name string) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return text, nil
+	return cutNote(text, limit), nil
 }
 
 // namedText is one file of the reference.

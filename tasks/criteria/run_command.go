@@ -120,12 +120,10 @@ func scoreFromStdout(c *tasks.RunCommand, r ran) outcome {
 // commandDetails says what was run and what came out.
 func (j *judging) commandDetails(c *tasks.RunCommand, r ran, found outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Command: %s\nExit code: %d (expected %d)\n", c.Command, r.code, c.ExpectedExitCode)
+	b.WriteString(commandSummary(c, r, found))
+	fmt.Fprintf(&b, "\nCommand: %s\nExit code: %d (expected %d)\n", c.Command, r.code, c.ExpectedExitCode)
 	if r.exit.CellEnded {
 		b.WriteString("The command ended its own cell.\n")
-	}
-	if c.ScoreFromStdout {
-		fmt.Fprintf(&b, "Score from stdout: %s\n", python.FormatFloat(found.score))
 	}
 	if c.ExpectedStdout != nil {
 		fmt.Fprintf(&b, "Expected stdout (%s): %s\n", c.StdoutMatch, cutNote(*c.ExpectedStdout, expectedLimit))
@@ -138,6 +136,24 @@ func (j *judging) commandDetails(c *tasks.RunCommand, r ran, found outcome) stri
 	}
 	fmt.Fprintf(&b, "Stdout:\n%s\nStderr:\n%s", cutNote(r.stdout, streamLimit), cutNote(r.stderr, streamLimit))
 	return b.String()
+}
+
+// commandSummary is the first line of the details: the one that a reader of a
+// failed row sees first.
+func commandSummary(c *tasks.RunCommand, r ran, found outcome) string {
+	switch {
+	case r.exit.TimedOut:
+		return fmt.Sprintf("The command timed out after %d seconds.", c.Timeout)
+	case r.code != c.ExpectedExitCode:
+		return fmt.Sprintf("The command ended with exit code %d, not %d.", r.code, c.ExpectedExitCode)
+	case found.err != "":
+		return found.err + "."
+	case c.ScoreFromStdout:
+		return fmt.Sprintf("The command printed the score %s.", python.FormatFloat(found.score))
+	case found.score == 0:
+		return fmt.Sprintf("The output of the command does not match (%s).", c.StdoutMatch)
+	}
+	return fmt.Sprintf("The command ended with exit code %d, as expected.", r.code)
 }
 
 // networkNote says that a command missed the network that this cell withholds.
