@@ -1,0 +1,94 @@
+#!/bin/bash
+# Grades example rows in a cell and on the host, prints the verdicts, and fails
+# when one of them is not what it must be.
+#
+#     demo.sh BUILD [DIR]
+#
+# BUILD is the directory that `make build-test` filled. The rows are made below
+# DIR/runs and stay there; without DIR they are made in a temporary directory
+# that is removed.
+#
+# The rows are of upstream's smoke task for images of one's own: its only
+# criterion tests a file that only the image holds. So the right verdict is
+# SUCCESS in a cell of that image and FAILURE on the host.
+set -euo pipefail
+build=$(realpath "${1:?usage: demo.sh BUILD [DIR]}")
+here=$(cd "$(dirname "$0")" && pwd)
+image=localhost/byod-custom-image:0.1.0
+PATH=$build/bin:$PATH
+
+work=${2:-}
+if [ -z "$work" ]; then
+	work=$(mktemp -d "${TMPDIR:-/tmp}/podgrade-demo.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+fi
+cd "$work"
+mkdir image runs task
+cp "$here/../testdata/coder-eval/tasks/byod_smoke_test.yaml" task/
+
+# The image: a root file system from the static busybox of this machine, and a
+# build on top of it that adds the marker. No registry is asked.
+make_image() {
+	"$build/test/testimage" busybox >base.tar
+	podgrade images import base.tar localhost/podgrade-base:1
+	rm base.tar
+	echo "BYOD custom image loaded" >image/byod_marker
+	cat >image/Containerfile <<-'END'
+		FROM localhost/podgrade-base:1
+		COPY byod_marker /opt/byod_marker
+		LABEL org.coder-eval.byod="true"
+	END
+	podgrade images build --file image/Containerfile --tag "$image" image | tee build.log
+	image_id=$(sed -n 's/^id  *//p' build.log)
+	rm build.log
+}
+
+make_row() { # name of the run, form
+	"$build/test/fixture" -task task/byod_smoke_test.yaml -out "runs/$1" -form "$2" \
+		-image-id "$image_id" >/dev/null
+}
+
+# The value of a member of a record's outermost object, without quotes.
+member() { # name, record
+	sed -n 's/^  "'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}$/\1/p' "$2"
+}
+
+# The stamps of a record, sorted.
+stamps() { # record
+	{ grep -Eo '^ +"((graded|executed)_(on|with|without|from|live)[a-z_]*|limits_not_enforced)":' "$1" || true; } |
+		tr -d '": ' | sort | paste -sd, -
+}
+
+table=
+wrong=0
+grade() { # run; status, score, exit code and stamps that must come out; options of evaluate
+	local row=runs/$1/default/byod_smoke_test/00 want="$2 $3 $4 $5" code=0 name=$1 got
+	shift 5
+	printf '\n$ podgrade evaluate %s %s\n' "$row" "$*"
+	podgrade evaluate "$row" "$@" || code=$?
+	got=$(stamps "$row/task.json")
+	got="$(member final_status "$row/task.json") $(printf %.3f "$(member weighted_score "$row/task.json" | sed 's/null//')") $code ${got:--}"
+	# shellcheck disable=SC2086 # the words are the columns
+	table+=$(printf '%-14s %-11s %5s  %4s  %s' "$name" $got)$'\n'
+	if [ "$got" != "$want" ]; then
+		wrong=1
+		table+="               WRONG, expected: $want"$'\n'
+	fi
+}
+
+make_image
+make_row cell pinned
+make_row cell-unpinned unpinned
+make_row host pinned
+make_row fresh pinned
+
+grade cell SUCCESS 1.000 0 - --allow-recorded-commands
+grade cell-unpinned SUCCESS 1.000 0 graded_with_unpinned_image --allow-recorded-commands
+grade host FAILURE 0.000 1 graded_on_host --allow-recorded-commands --allow-host-grading
+grade fresh NOT_GRADED 0.000 2 -
+
+printf '\n%-14s %-11s %5s  %4s  %s\n%s' row status score exit stamps "$table"
+if [ "$wrong" != 0 ]; then
+	echo "demo: a verdict is not what it must be" >&2
+	exit 1
+fi
