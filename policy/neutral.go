@@ -66,9 +66,14 @@ func visible(r rune) bool {
 // Clip is Neutral, shortened to about the given number of characters with a
 // note of how many are left out.
 func Clip(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		runes := []rune(s)
-		s = fmt.Sprintf("%s... (%d more characters)", string(runes[:most]), len(runes)-most)
+	kept, n := 0, 0
+	for kept < len(s) && n < most {
+		_, size := utf8.DecodeRuneInString(s[kept:])
+		kept += size
+		n++
+	}
+	if more := utf8.RuneCountInString(s[kept:]); more > 0 {
+		return fmt.Sprintf("%s... (%d more characters)", Neutral(s[:kept]), more)
 	}
 	return Neutral(s)
 }

@@ -214,11 +214,12 @@ func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) 
 	if _, _, err := spot.current(ctx); err != nil {
 		return nil, err
 	}
+	opened := time.Now()
 	results, err := g.check(ctx, spot)
 	if err != nil {
 		return nil, err
 	}
-	grading := time.Since(started)
+	grading := time.Since(opened)
 	hooks, err := g.postRun(ctx, spot)
 	if err != nil {
 		return nil, err

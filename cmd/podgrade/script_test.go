@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"podgrade/oci"
+	"podgrade/tasks/record/fixture"
+)
+
+const byod = "../../tasks/testdata/coder-eval/tasks/byod_smoke_test.yaml"
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"podgrade": main})
+}
+
+// TestScripts runs what needs no container; each file's name is what it shows.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(oci.EnvInContainer, "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"row":    writeRow,
+			"status": exitStatus,
+		},
+	})
+}
+
+// writeRow is the command `row FORM DIR [IMAGE-ID]`: it writes a run directory.
+func writeRow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: row FORM DIR [IMAGE-ID]")
+	}
+	task, err := filepath.Abs(byod)
+	ts.Check(err)
+	order := fixture.Order{Task: task, Form: fixture.Form(args[0]), Out: ts.MkAbs(args[1])}
+	if len(args) > 2 {
+		order.Pin = oci.Pin{ID: args[2], Platform: "linux/amd64"}
+	}
+	_, err = fixture.Write(order)
+	ts.Check(err)
+}
+
+// exitStatus is the command `status N PROGRAM ARG...`: it fails unless the
+// program exits with N.
+func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+func TestOptionsFirst(t *testing.T) {
+	app := newApp(os.Stdout, os.Stderr)
+	tests := []struct{ in, want []string }{
+		{[]string{"podgrade"}, []string{"podgrade"}},
+		{[]string{"podgrade", "--version"}, []string{"podgrade", "--version"}},
+		{[]string{"podgrade", "evaluate", "row", "--network", "none", "--allow-host-grading"},
+			[]string{"podgrade", "evaluate", "--network", "none", "--allow-host-grading", "row"}},
+		{[]string{"podgrade", "evaluate", "row", "--network=none", "-"}, []string{"podgrade", "evaluate", "--network=none", "row", "-"}},
+		{[]string{"podgrade", "evaluate", "--allow-host-grading", "row"}, []string{"podgrade", "evaluate", "--allow-host-grading", "row"}},
+		{[]string{"podgrade", "evaluate", "--", "--network"}, []string{"podgrade", "evaluate", "--", "--network"}},
+		{[]string{"podgrade", "bogus", "x"}, []string{"podgrade", "bogus", "x"}},
+	}
+	for _, test := range tests {
+		got := optionsFirst(app, test.in)
+		if len(got) != len(test.want) {
+			t.Errorf("%q: %q", test.in, got)
+			continue
+		}
+		for i := range got {
+			if got[i] != test.want[i] {
+				t.Errorf("%q: %q, want %q", test.in, got, test.want)
+				break
+			}
+		}
+	}
+}
+
+func TestInterruptedExits130(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	row, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Unpinned, Out: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(filepath.Join(row, "task.json"))
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if code := run(ctx, []string{"podgrade", "evaluate", row, "--allow-recorded-commands"}, null, null); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	if after, _ := os.ReadFile(filepath.Join(row, "task.json")); string(after) != string(before) {
+		t.Error("the record was changed")
+	}
+}
