@@ -58,11 +58,22 @@ func (c *cell) bootOnHost(ctx context.Context) error {
 	return nil
 }
 
-// endOnHost lets the supervisor end what commands left running.
-func (c *cell) endOnHost(bool, bool) string {
-	if c.process == nil {
-		return "it was never started"
+// endOnHost lets the supervisor end what commands left running, and takes the
+// views away.
+func (c *cell) endOnHost(_, keep bool) string {
+	how := "it was never started"
+	if c.process != nil {
+		how = c.endSupervisor()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if _, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Keep: keep}); err != nil {
+		return err.Error()
+	}
+	return how
+}
+
+func (c *cell) endSupervisor() string {
 	c.ends.toCell.Close()
 	ended := make(chan *os.ProcessState, 1)
 	go func(p *os.Process) {

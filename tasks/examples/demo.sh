@@ -38,14 +38,17 @@ make_image() {
 		COPY byod_marker /opt/byod_marker
 		LABEL org.coder-eval.byod="true"
 	END
-	podgrade images build --file image/Containerfile --tag "$image" image | tee build.log
-	image_id=$(sed -n 's/^id  *//p' build.log)
-	rm build.log
+	podgrade images build --file image/Containerfile --tag "$image" image
+}
+
+# One of the facts that pin the image: id, digest or platform.
+pinned() {
+	podgrade images show "$image" | awk -v name="$1" '$1 == name {print $2}'
 }
 
 make_row() { # name of the run, form
 	"$build/test/fixture" -task task/byod_smoke_test.yaml -out "runs/$1" -form "$2" \
-		-image-id "$image_id" >/dev/null
+		-image-id "$id" -digest "$digest" -platform "$platform" >/dev/null
 }
 
 # The value of a member of a record's outermost object, without quotes.
@@ -77,6 +80,7 @@ grade() { # run; status, score, exit code and stamps that must come out; options
 }
 
 make_image
+id=$(pinned id) digest=$(pinned digest) platform=$(pinned platform)
 make_row cell pinned
 make_row cell-unpinned unpinned
 make_row host pinned
