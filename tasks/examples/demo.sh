@@ -56,6 +56,13 @@ member() { # name, record
 	sed -n 's/^  "'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}$/\1/p' "$2"
 }
 
+# The weighted score of a record with three decimals; "-" when it has none.
+score() { # record
+	local value
+	value=$(member weighted_score "$1")
+	if [ "$value" = null ]; then echo -; else printf '%.3f\n' "$value"; fi
+}
+
 # The stamps of a record, sorted.
 stamps() { # record
 	{ grep -Eo '^ +"((graded|executed)_(on|with|without|from|live)[a-z_]*|limits_not_enforced)":' "$1" || true; } |
@@ -70,7 +77,7 @@ grade() { # run; status, score, exit code and stamps that must come out; options
 	printf '\n$ podgrade evaluate %s %s\n' "$row" "$*"
 	podgrade evaluate "$row" "$@" || code=$?
 	got=$(stamps "$row/task.json")
-	got="$(member final_status "$row/task.json") $(printf %.3f "$(member weighted_score "$row/task.json" | sed 's/null//')") $code ${got:--}"
+	got="$(member final_status "$row/task.json") $(score "$row/task.json") $code ${got:--}"
 	# shellcheck disable=SC2086 # the words are the columns
 	table+=$(printf '%-14s %-11s %5s  %4s  %s' "$name" $got)$'\n'
 	if [ "$got" != "$want" ]; then
@@ -89,7 +96,7 @@ make_row fresh pinned
 grade cell SUCCESS 1.000 0 - --allow-recorded-commands
 grade cell-unpinned SUCCESS 1.000 0 graded_with_unpinned_image --allow-recorded-commands
 grade host FAILURE 0.000 1 graded_on_host --allow-recorded-commands --allow-host-grading
-grade fresh NOT_GRADED 0.000 2 -
+grade fresh NOT_GRADED - 2 -
 
 printf '\n%-14s %-11s %5s  %4s  %s\n%s' row status score exit stamps "$table"
 if [ "$wrong" != 0 ]; then
