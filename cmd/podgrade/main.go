@@ -52,7 +52,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		// The library would print errors and end the process by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageError,
-		Action: noCommand,
+		Action:         noCommand,
 	}
 }
 

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/oci"
+	"podgrade/tasks"
+	"podgrade/tasks/record/fixture"
+)
+
+// These tests run the built program on real cells: the directory in
+// PODGRADE_TEST_BUILD, which `make test` sets; by hand build/ of this tree.
+
+func buildDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("PODGRADE_TEST_BUILD")
+	if dir == "" {
+		dir, _ = filepath.Abs("../../build")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bin", "podgrade")); err != nil {
+		t.Fatalf("no built podgrade: %v; run make build", err)
+	}
+	return dir
+}
+
+var byodPin struct {
+	once sync.Once
+	pin  oci.Pin
+}
+
+// byodImage imports the image of upstream's smoke task once, and returns its
+// pin.
+func byodImage(t *testing.T) oci.Pin {
+	t.Helper()
+	byodPin.once.Do(func() { byodPin.pin = importBYOD(t) })
+	if !byodPin.pin.Known() {
+		t.Fatal("the image could not be imported")
+	}
+	return byodPin.pin
+}
+
+func importBYOD(t *testing.T) oci.Pin {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	host, err := isolation.Start(ctx, isolation.Options{Libexec: filepath.Join(buildDir(t), "libexec", "podgrade"), Scratch: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	image := testimages.BYOD()
+	tar := image.Open()
+	defer tar.Close()
+	pin, err := host.Import(ctx, tar, image.Reference, isolation.ImageConfig{Labels: image.Config.Labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pin
+}
+
+// TestCells runs scripts that grade rows in real cells.
+func TestCells(t *testing.T) {
+	pin := byodImage(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/cell",
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "USER"} {
+				env.Setenv(name, os.Getenv(name))
+			}
+			env.Setenv("PODGRADE", filepath.Join(buildDir(t), "bin", "podgrade"))
+			env.Setenv("BYOD", pin.ID)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"row":    writeRow,
+			"status": exitStatus,
+		},
+	})
+}
+
+// slowRow is a row whose only command is the given line.
+func slowRow(t *testing.T, pin oci.Pin, line string) string {
+	t.Helper()
+	row, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Pinned, Out: t.TempDir(), Pin: pin,
+		Change: func(task *tasks.Task) {
+			task.SuccessCriteria = tasks.Criteria{&tasks.RunCommand{
+				Base:    tasks.Common{Type: tasks.TypeRunCommand, Description: "d", Weight: 1, PassThreshold: 0.9},
+				Command: line, Timeout: 120, StdoutMatch: "exact",
+			}}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// evaluateBuilt starts the built program on a row.
+func evaluateBuilt(t *testing.T, row string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "evaluate", row, "--allow-recorded-commands")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestInterruptLeavesTheRow sends SIGINT while a command of a cell runs.
+func TestInterruptLeavesTheRow(t *testing.T) {
+	row := slowRow(t, byodImage(t), "sleep 100")
+	before, err := os.ReadFile(filepath.Join(row, "task.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := evaluateBuilt(t, row)
+	time.Sleep(2 * time.Second)
+	cmd.Process.Signal(syscall.SIGINT)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Errorf("ended with %v", err)
+	}
+	if after, _ := os.ReadFile(filepath.Join(row, "task.json")); string(after) != string(before) {
+		t.Error("the record was changed")
+	}
+	if entries, _ := os.ReadDir(row); len(entries) != 2 {
+		t.Errorf("the row holds %v", entries)
+	}
+}
+
+// TestMemoryWhileACommandPrints: 3 GB of output cost at most 100 MiB.
+func TestMemoryWhileACommandPrints(t *testing.T) {
+	const megabytes = 3000
+	row := slowRow(t, byodImage(t), "dd if=/dev/zero bs=1M count="+strconv.Itoa(megabytes)+" 2>/dev/null")
+	cmd := evaluateBuilt(t, row)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if usage.Maxrss > 100<<10 {
+		t.Errorf("podgrade took %d KiB", usage.Maxrss)
+	}
+	text, err := os.ReadFile(filepath.Join(row, "task.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"podgrade_stdout_bytes": ` + strconv.Itoa(megabytes<<20); !strings.Contains(string(text), want) {
+		t.Errorf("the record holds no %s", want)
+	}
+}
