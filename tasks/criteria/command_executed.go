@@ -131,10 +131,8 @@ func callTexts(call Call) []string {
 			}
 		}
 	}
-	text, err := python.DumpJSON(parameters, false)
-	if err != nil {
-		text = ""
-	}
+	// The text is ASCII: its bytes are its characters.
+	text, _ := python.DumpJSON(parameters, false, searchWindow)
 	text, _ = python.Cut(text, searchWindow)
 	return []string{text}
 }

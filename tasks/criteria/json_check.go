@@ -141,8 +141,12 @@ func (j *judging) operator(actual any, operator string, expected any) (bool, err
 
 // show writes a value for details.
 func show(v any) string {
-	text, err := python.DumpJSON(v, false)
-	if err != nil {
+	text, err := python.DumpJSON(v, false, 2*matchedLimit)
+	switch {
+	case errors.Is(err, python.ErrTooMuchJSON):
+		kept, _ := python.Cut(text, matchedLimit)
+		return kept + "..."
+	case err != nil:
 		return "no JSON value"
 	}
 	return cutNote(text, matchedLimit)

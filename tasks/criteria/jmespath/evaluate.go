@@ -7,8 +7,13 @@ import (
 	"podgrade/tasks/criteria/python"
 )
 
-// maxSteps bounds one evaluation: nodes visited and elements made.
-const maxSteps = 20_000_000
+// Bounds of one evaluation: nodes visited, and elements and characters made
+// that were in no value before. Lists can share their elements, so that a
+// short expression makes a value that is endless when it is written out.
+const (
+	maxSteps = 20_000_000
+	maxMade  = 8_000_000
+)
 
 // ErrTooMuch says that an evaluation went beyond its bound.
 var ErrTooMuch = errors.New("the expression makes too many values")
@@ -23,17 +28,26 @@ func (e *Expression) Search(value any) (any, error) {
 	return ev.visit(e.root, value)
 }
 
-type evaluation struct{ steps int }
+type evaluation struct{ steps, made int }
 
-func (ev *evaluation) spend(steps int) error {
-	if ev.steps += steps; ev.steps > maxSteps {
+// step counts a node that is visited.
+func (ev *evaluation) step() error {
+	if ev.steps++; ev.steps > maxSteps {
+		return ErrTooMuch
+	}
+	return nil
+}
+
+// spend counts elements or characters that are made.
+func (ev *evaluation) spend(count int) error {
+	if ev.made += count; ev.made > maxMade {
 		return ErrTooMuch
 	}
 	return nil
 }
 
 func (ev *evaluation) visit(n *node, value any) (any, error) {
-	if err := ev.spend(1); err != nil {
+	if err := ev.step(); err != nil {
 		return nil, err
 	}
 	switch n.kind {

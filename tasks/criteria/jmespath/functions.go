@@ -274,7 +274,7 @@ func toString(ev *evaluation, args []any) (any, error) {
 	if text, ok := args[0].(string); ok {
 		return text, nil
 	}
-	text, err := python.DumpJSON(args[0], true)
+	text, err := python.DumpJSON(args[0], true, maxMade)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func evaluate(expression, document string) string {
 	if value, err = parsed.Search(value); err != nil {
 		return "error"
 	}
-	text, err := python.DumpJSON(value, false)
+	text, err := python.DumpJSON(value, false, python.MaxJSON)
 	if err != nil {
 		return "error"
 	}

@@ -12,29 +12,29 @@ import (
 // ErrNotJSON is the TypeError of DumpJSON for what is no JSON value.
 var ErrNotJSON = errors.New("value is not JSON serializable")
 
-// ErrTooMuchJSON says that the text of a value would be larger than MaxJSON.
+// ErrTooMuchJSON says that the text of a value is larger than was allowed.
 var ErrTooMuchJSON = errors.New("the JSON text of the value is too large")
 
 // DumpJSON is json.dumps(value): ASCII only, ", " and ": " between items, or
-// without the blanks when compact. Errors are ErrNotJSON and ErrTooMuchJSON.
-func DumpJSON(value any, compact bool) (string, error) {
-	w := &jsonWriter{comma: ", ", colon: ": "}
+// without the blanks when compact. Errors are ErrNotJSON and ErrTooMuchJSON;
+// with the latter it gives about the first limit bytes.
+func DumpJSON(value any, compact bool, limit int) (string, error) {
+	w := &jsonWriter{comma: ", ", colon: ": ", limit: limit}
 	if compact {
 		w.comma, w.colon = ",", ":"
 	}
-	if err := w.value(value); err != nil {
-		return "", err
-	}
-	return w.out.String(), nil
+	err := w.value(value)
+	return w.out.String(), err
 }
 
 type jsonWriter struct {
 	out          strings.Builder
 	comma, colon string
+	limit        int
 }
 
 func (w *jsonWriter) value(value any) error {
-	if w.out.Len() > MaxJSON {
+	if w.out.Len() > w.limit {
 		return ErrTooMuchJSON
 	}
 	switch v := value.(type) {
@@ -49,7 +49,7 @@ func (w *jsonWriter) value(value any) error {
 	case float64:
 		w.out.WriteString(jsonFloat(v))
 	case string:
-		w.string(v)
+		return w.string(v)
 	case []any:
 		return w.list(v)
 	case *Dict:
@@ -93,7 +93,9 @@ func (w *jsonWriter) dict(dict *Dict) error {
 		if i > 0 {
 			w.out.WriteString(w.comma)
 		}
-		w.string(key)
+		if err := w.string(key); err != nil {
+			return err
+		}
 		w.out.WriteString(w.colon)
 		if err := w.value(dict.values[key]); err != nil {
 			return err
@@ -103,9 +105,12 @@ func (w *jsonWriter) dict(dict *Dict) error {
 	return nil
 }
 
-func (w *jsonWriter) string(text string) {
+func (w *jsonWriter) string(text string) error {
 	w.out.WriteByte('"')
 	for _, r := range text {
+		if w.out.Len() > w.limit {
+			return ErrTooMuchJSON
+		}
 		if i := strings.IndexRune("\"\\\b\f\n\r\t", r); i >= 0 {
 			w.out.WriteByte('\\')
 			w.out.WriteByte(`"\bfnrt`[i])
@@ -122,4 +127,5 @@ func (w *jsonWriter) string(text string) {
 		}
 	}
 	w.out.WriteByte('"')
+	return nil
 }

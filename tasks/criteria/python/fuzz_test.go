@@ -56,7 +56,7 @@ func FuzzLoadJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := python.DumpJSON(value, false)
+		written, err := python.DumpJSON(value, false, python.MaxJSON)
 		if err != nil {
 			t.Fatalf("%q cannot be written: %v", text, err)
 		}

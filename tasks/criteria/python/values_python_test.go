@@ -183,7 +183,7 @@ func TestJSONAgreesWithPython(t *testing.T) {
 		}
 		if !strings.Contains(c[0], "ud800") { // a lone surrogate is no text of Go
 			for _, compact := range []bool{false, true} {
-				got, err := python.DumpJSON(a, compact)
+				got, err := python.DumpJSON(a, compact, python.MaxJSON)
 				if expected := map[bool]string{false: want[i].Dump, true: want[i].Compact}[compact]; got != expected || err != nil {
 					t.Errorf("dumps(%q) is %q (%v), and in Python %q", c[0], got, err, expected)
 				}
