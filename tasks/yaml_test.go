@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"encoding/json"
-	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -50,18 +49,5 @@ func TestJSONTree(t *testing.T) {
 	}
 	if at := n.get("a").items[4]; at.line != 2 || at.column != 3 {
 		t.Errorf("place %v", at.place())
-	}
-}
-
-// TestImports keeps the package pure: it imports nothing of podgrade.
-func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range strings.FieldsSeq(string(out)) {
-		if strings.HasPrefix(name, "podgrade/") && name != "podgrade/tasks" || strings.HasPrefix(name, "github.com/containers/") {
-			t.Errorf("imports %s", name)
-		}
 	}
 }
