@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"podgrade/isolation"
@@ -101,7 +102,36 @@ func prepare(row *record.Row, o Options) (*grading, error) {
 	if warning != "" {
 		g.warn(warning)
 	}
+	for _, text := range g.gaps() {
+		g.warn(text)
+	}
 	return g, nil
+}
+
+// gaps says what the row may have had when the agent ran and a grade cannot
+// give it, where nothing is certain enough for a refusal or a stamp.
+func (g *grading) gaps() []string {
+	var gaps []string
+	for _, problem := range g.task.Warnings() {
+		gaps = append(gaps, "the recorded task: "+problem.Error())
+	}
+	if g.accepted.Runs() && g.accepted.TaskDir() == "" {
+		gaps = append(gaps, "the recorded task file is not on this host, so commands find no task directory")
+	}
+	for _, installed := range []struct {
+		what     string
+		packages *tasks.Packages
+		dir      string
+	}{
+		{"python", g.task.Sandbox.Python, ".venv"},
+		{"node", g.task.Sandbox.Node, "node_modules"},
+	} {
+		if installed.packages == nil || len(installed.packages.EnvPackages) == 0 || isDir(filepath.Join(g.workspace, installed.dir)) {
+			continue
+		}
+		gaps = append(gaps, fmt.Sprintf("the task installs %s packages and the workspace holds no %s: a grade installs nothing", installed.what, installed.dir))
+	}
+	return gaps
 }
 
 func (g *grading) read() error {

@@ -254,3 +254,24 @@ func TestReferenceIsChecked(t *testing.T) {
 	os.RemoveAll(dir)
 	with(digest).refused(Refused, "reference", false)
 }
+
+func TestGapsAreSaid(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Files["node_modules/x"] = ""
+		o.Change = func(task *tasks.Task) {
+			task.Sandbox.Python = &tasks.Packages{EnvPackages: []string{"numpy"}}
+			task.Sandbox.Node = &tasks.Packages{EnvPackages: []string{"left-pad"}}
+		}
+	})
+	c.edit("coder-eval/tasks/byod_smoke_test.yaml", "nowhere.yaml")
+	c.edit(`"skip": false`, `"skip": false, "from_the_future": 1`)
+	c.pass()
+	for _, want := range []string{"python packages", "no task directory", "from_the_future"} {
+		if !strings.Contains(c.notice.String(), want) || !strings.Contains(c.file(record.GradeLog), want) {
+			t.Errorf("nothing is said about %q: %s", want, c.notice.String())
+		}
+	}
+	if strings.Contains(c.notice.String(), "node packages") {
+		t.Error("a workspace with node_modules is called incomplete")
+	}
+}
