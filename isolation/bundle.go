@@ -270,12 +270,21 @@ func (c *cell) etcFiles() ([]oci.Bind, error) {
 	var binds []oci.Bind
 	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(files[name]), 0o644); err != nil {
+		if err := writeForEveryone(path, files[name]); err != nil {
 			return nil, err
 		}
 		binds = append(binds, oci.Bind{Source: path, Destination: "/etc/" + name})
 	}
 	return binds, nil
+}
+
+// writeForEveryone writes a file that the cell's user can read, whatever the
+// caller's umask is.
+func writeForEveryone(path, content string) error {
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644)
 }
 
 // start starts the runtime and waits until the supervisor says hello.

@@ -3,6 +3,7 @@ package isolation_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +16,8 @@ import (
 )
 
 // These tests open real cells with the programs in PODGRADE_TEST_BUILD, which
-// `make test` sets; by hand it is the build directory of this tree.
+// `make test` sets; by hand it is the build directory of this tree. Their
+// images lie in a store of their own, so nothing of the user's is touched.
 
 func buildDir() string {
 	if dir := os.Getenv("PODGRADE_TEST_BUILD"); dir != "" {
@@ -33,26 +35,67 @@ var shared struct {
 	once sync.Once
 	host *isolation.Host
 	err  error
-	dir  string
+	dir  string // of the scratch and of the store
 
 	mu     sync.Mutex
 	images map[string]isolation.Image
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.host != nil {
-		if err := shared.host.Close(); err != nil {
-			println("close:", err.Error())
-			code = 1
-		}
-		if left, _ := os.ReadDir(shared.dir); len(left) > 0 {
-			println("left in the scratch:", left[0].Name())
-			code = 1
-		}
-		os.RemoveAll(shared.dir)
+	if os.Getenv(loopVariable) != "" {
+		os.Exit(loop())
+	}
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	os.Exit(code)
+}
+
+// runTests runs them with a store of their own, which it removes.
+func runTests(m *testing.M) (code int, err error) {
+	if shared.dir, err = os.MkdirTemp("", "podgrade-isolation-"); err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(shared.dir)
+	configuration, err := makeStore(shared.dir)
+	if err != nil {
+		return 1, err
+	}
+	os.Setenv(storeVariable, configuration)
+	code = m.Run()
+	if shared.host == nil {
+		return code, nil
+	}
+	sweep, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := shared.host.Sweep(sweep, storeDir(shared.dir)); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the store:", err)
+	}
+	if err := shared.host.Close(); err != nil {
+		return 1, fmt.Errorf("close: %w", err)
+	}
+	if left, _ := os.ReadDir(scratchDir(shared.dir)); len(left) > 0 {
+		return 1, fmt.Errorf("left in the scratch: %s", left[0].Name())
+	}
+	return code, nil
+}
+
+// storeVariable names Podman's own configuration of its store.
+const storeVariable = "CONTAINERS_STORAGE_CONF"
+
+func storeDir(dir string) string   { return filepath.Join(dir, "store") }
+func scratchDir(dir string) string { return filepath.Join(dir, "scratch") }
+
+// makeStore configures an empty store below dir.
+func makeStore(dir string) (configuration string, err error) {
+	if err := os.Mkdir(storeDir(dir), 0o700); err != nil {
+		return "", err
+	}
+	configuration = filepath.Join(dir, "storage.conf")
+	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", filepath.Join(storeDir(dir), "graph"), filepath.Join(storeDir(dir), "run"))
+	return configuration, os.WriteFile(configuration, []byte(text), 0o600)
 }
 
 // host is the one that most tests share.
@@ -60,17 +103,45 @@ func host(t testing.TB) *isolation.Host {
 	t.Helper()
 	shared.once.Do(func() {
 		shared.images = map[string]isolation.Image{}
-		if shared.dir, shared.err = os.MkdirTemp("", "podgrade-isolation-"); shared.err != nil {
-			return
-		}
 		o := options(t)
-		o.Scratch = shared.dir
+		o.Scratch = scratchDir(shared.dir)
 		shared.host, shared.err = isolation.Start(ctx(t), o)
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
 	return shared.host
+}
+
+// start starts a host of the test's own in an empty scratch.
+func start(t testing.TB, o isolation.Options) *isolation.Host {
+	t.Helper()
+	h, err := isolation.Start(ctx(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ownStore gives a test a host with a store that nobody else uses.
+func ownStore(t *testing.T) *isolation.Host {
+	t.Helper()
+	dir := t.TempDir()
+	configuration, err := makeStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(storeVariable, configuration)
+	h := start(t, options(t))
+	t.Cleanup(func() {
+		if err := h.Sweep(ctx(t), storeDir(dir)); err != nil {
+			t.Error("remove the store:", err)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 func ctx(t testing.TB) context.Context {
@@ -91,6 +162,15 @@ func image(t testing.TB, i testimages.Image) isolation.Image {
 	found := importOn(t, h, i)
 	shared.images[i.Reference] = found
 	return found
+}
+
+// as is the busybox image with a USER.
+func as(t testing.TB, user string) isolation.Image {
+	t.Helper()
+	if user == "" {
+		return image(t, testimages.Busybox())
+	}
+	return image(t, testimages.BusyboxAs(user))
 }
 
 func importOn(t testing.TB, h *isolation.Host, i testimages.Image) isolation.Image {
@@ -117,7 +197,13 @@ func open(t testing.TB, i isolation.Image, change func(*isolation.Order)) isolat
 	if change != nil {
 		change(&o)
 	}
-	c, err := host(t).Open(ctx(t), o)
+	return openOn(t, host(t), o)
+}
+
+// openOn opens a cell that is closed with the test.
+func openOn(t testing.TB, h *isolation.Host, o isolation.Order) isolation.Cell {
+	t.Helper()
+	c, err := h.Open(ctx(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +226,9 @@ func order(t testing.TB, i isolation.Image) isolation.Order {
 	return isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: i, Workspace: workspace}
 }
 
+// withDockerCapabilities makes a cell as `driver: docker` has it.
+func withDockerCapabilities(o *isolation.Order) { o.Plan.Capabilities = oci.DockerCapabilities() }
+
 // result is a command's end with its output.
 type result struct {
 	isolation.Exit
@@ -151,6 +240,20 @@ var testEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 func sh(t testing.TB, c isolation.Cell, line string) result {
 	t.Helper()
 	return run(t, c, 60*time.Second, "/bin/sh", "-c", line)
+}
+
+// want runs a line that must succeed and print exactly this.
+func want(t testing.TB, c isolation.Cell, line, output string) {
+	t.Helper()
+	if got := sh(t, c, line); got.Code != 0 || got.out != output {
+		t.Errorf("%s\nended with %d and printed %q, want %q", line, got.Code, got.out, output)
+	}
+}
+
+// alive asks the cell for one more command.
+func alive(t testing.TB, c isolation.Cell) {
+	t.Helper()
+	want(t, c, "echo alive", "alive\n")
 }
 
 func run(t testing.TB, c isolation.Cell, timeout time.Duration, argv ...string) result {

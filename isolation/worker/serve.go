@@ -55,6 +55,9 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
+	// What is made for a cell, by us or by the runtime, is for its user, who may
+	// be another than its maker: the caller's own umask has no say.
+	unix.Umask(0o022)
 	if err := privateMounts(); err != nil {
 		return err
 	}

@@ -1,0 +1,47 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"podgrade/isolation/worker"
+)
+
+// RunPodman runs one Podman command inside the worker's namespaces and returns
+// what it printed.
+func (h *Host) RunPodman(ctx context.Context, args ...string) (string, error) {
+	out, said, code, err := h.runPodman(ctx, args...)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("podman %q ended with %d: %s", args, code, said)
+	}
+	return string(out), err
+}
+
+// RunInside runs a program of the host inside the worker's namespaces.
+func (h *Host) RunInside(ctx context.Context, argv ...string) (string, error) {
+	var out bytes.Buffer
+	code, err := h.execInside(ctx, argv, hostEnv(), nil, &out, &out)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%q ended with %d", argv, code)
+	}
+	return out.String(), err
+}
+
+// Sweep empties a directory, whoever of the worker's ids owns what is in it.
+func (h *Host) Sweep(ctx context.Context, dir string) error {
+	_, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dir})
+	return err
+}
+
+// EndBy ends a cell as a command does that the supervisor cannot end.
+func EndBy(c Cell) {
+	one := c.(*cell)
+	one.mu.Lock()
+	client := one.client
+	one.mu.Unlock()
+	one.endBy(client)
+}
+
+// CheckExecutable tells whether programs can be started from a directory.
+var CheckExecutable = checkExecutable
