@@ -2,14 +2,14 @@ package criteria_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"encoding/json"
 
 	"podgrade/tasks"
 	"podgrade/tasks/criteria"
@@ -249,5 +249,27 @@ func TestIgnorePatterns(t *testing.T) {
 	got := strings.Join(criteria.IgnorePatterns([]string{" *.tmp ", "!dist", "! build"}), " ")
 	if want := ".git .venv __pycache__ node_modules *.tmp"; got != want {
 		t.Errorf("patterns are %q, want %q", got, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	bad, untranslatable := "(", `(?ai:(a)\1)`
+	cli := &tasks.CLICalled{Base: common(tasks.TypeCLICalled)}
+	cli.Flags = map[string]tasks.FlagPredicate{"x": {MatchesRegex: &bad}}
+	list := []tasks.Criterion{
+		matches("a", bad, true, 0), matches("a", untranslatable, true, 0), cli,
+		&tasks.FileCheck{Base: common(tasks.TypeFileCheck), Patterns: []tasks.FilePattern{{Pattern: untranslatable}, {Pattern: "a"}, {Pattern: untranslatable}}},
+		&tasks.RunCommand{Base: common(tasks.TypeRunCommand), ExpectedStdout: &untranslatable, StdoutMatch: "regex"},
+		&tasks.RunCommand{Base: common(tasks.TypeRunCommand), ExpectedStdout: &untranslatable, StdoutMatch: "exact"},
+		&tasks.JSONCheck{Base: common(tasks.TypeJSONCheck), Assertions: []tasks.JSONAssertion{{Operator: tasks.OpRegex, Expected: untranslatable}}},
+		&tasks.CommandExecuted{Base: common(tasks.TypeCommandExecuted), ExcludePattern: untranslatable},
+		&tasks.ReferenceComparison{Base: common(tasks.TypeReferenceComparison), ComparisonMethod: "complexity"},
+	}
+	var got []int
+	for _, problem := range criteria.Validate(list) {
+		got = append(got, problem.Index)
+	}
+	if want := []int{1, 2, 3, 3, 4, 6, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("errors of criteria %v, want %v", got, want)
 	}
 }

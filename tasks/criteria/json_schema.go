@@ -42,6 +42,11 @@ func (j *judging) schemaProblem(ctx context.Context, name string, document any) 
 // another, no format assertions, nothing loaded from anywhere, patterns as
 // Python's.
 func (j *judging) validate(schema, document any) (problem string, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			problem, err = fmt.Sprintf("fault of the library: %.200v", fault), nil
+		}
+	}()
 	rawSchema, err := schemaValue(schema)
 	if err != nil {
 		return "the schema is not usable: " + err.Error(), nil

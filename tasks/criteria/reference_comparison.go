@@ -24,14 +24,20 @@ var compareSource string
 // compareTimeout bounds the reading of both sources.
 const compareTimeout = 60 * time.Second
 
+// methodComplexity is a method that podgrade does not offer, and why.
+const (
+	methodComplexity = "complexity"
+	noComplexity     = "comparison_method complexity is not offered: its formula belongs to a Python package that images do not have; use ast or token, or a run_command that computes it"
+)
+
 // noProgram is the exit code of a shell that does not find a program.
 const noProgram = 127
 
 // referenceComparison compares Python source with the reference (task-file
 // 7.14).
 func (j *judging) referenceComparison(ctx context.Context, c *tasks.ReferenceComparison) (outcome, error) {
-	if c.ComparisonMethod == "complexity" {
-		return outcome{}, misusef("comparison_method complexity is not offered: its formula belongs to a Python package that images do not have; use ast or token, or a run_command that computes it")
+	if c.ComparisonMethod == methodComplexity {
+		return outcome{}, misusef(noComplexity)
 	}
 	if j.where.Reference == nil {
 		return outcome{}, misusef("the task has no reference directory; set reference.directory")
@@ -63,6 +69,14 @@ func (j *judging) referenceComparison(ctx context.Context, c *tasks.ReferenceCom
 	p.line(fmt.Sprintf("Similarity by %s: %.3f, needed: %.3f.", c.ComparisonMethod, ratio, c.SimilarityThreshold), "", nil)
 	p.scores = append(p.scores, ratio)
 	return p.outcome(), nil
+}
+
+// methodOffered is a misuse for the one method that podgrade does not have.
+func methodOffered(method string) error {
+	if method != "complexity" {
+		return nil
+	}
+	return misusef("comparison_method complexity is not offered: its formula belongs to a Python package that images do not have; use ast or token, or a run_command that computes it")
 }
 
 // referenceFile finds the reference file and gives its path in the cell.

@@ -51,8 +51,10 @@ func find(re *python.Regex, pattern, text string) (matched string, found bool, e
 	switch {
 	case errors.Is(err, python.ErrMatchTimeout):
 		return "", false, troublef("TimeoutError", "the pattern '%s' backtracks too much: %v", pattern, err)
-	case err != nil:
+	case errors.Is(err, python.ErrTextTooLong):
 		return "", false, troublef("OverflowError", "%v", err)
+	case err != nil:
+		return "", false, misusef("regular expression '%s': %v; write it in another way", pattern, err)
 	}
 	return matched, found, nil
 }

@@ -33,6 +33,7 @@ const (
 var (
 	ErrMatchTimeout = errors.New("the search took too long")
 	ErrTextTooLong  = errors.New("the text is too long for a regular expression")
+	ErrFault        = errors.New("the regular expression library failed")
 )
 
 // SyntaxError says that Python refuses the pattern too.
@@ -58,48 +59,72 @@ func (e *UnsupportedError) Error() string {
 
 // Regex is a compiled regular expression of Python's re module.
 type Regex struct {
-	re *regexp2.Regexp
+	re     *regexp2.Regexp
+	groups int            // capturing groups, numbered from 1
+	names  map[string]int // of groups
 }
 
 // CompileRegex translates a pattern of Python's re module for text (3.11
 // syntax, flags as its integers). The error is a *SyntaxError or an
 // *UnsupportedError.
 func CompileRegex(pattern string, flags int) (*Regex, error) {
-	translated, err := Translate(pattern, flags)
+	translated, p, err := translate(pattern, flags)
 	if err != nil {
 		return nil, err
 	}
-	re, err := regexp2.Compile(translated, regexp2.None)
+	re, err := compileTranslated(translated)
 	if err != nil {
 		return nil, &UnsupportedError{Reason: fmt.Sprintf("the pattern holds a construct that the regular expression library refuses (%v)", err)}
 	}
 	re.MatchTimeout = DefaultMatchTimeout
-	return &Regex{re: re}, nil
+	return &Regex{re: re, groups: p.groups, names: p.names}, nil
+}
+
+// compileTranslated compiles with the library. A fault of it must not end the
+// program: patterns come from records.
+func compileTranslated(pattern string) (re *regexp2.Regexp, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("fault of the library: %v", fault)
+		}
+	}()
+	return regexp2.Compile(pattern, regexp2.None)
 }
 
 // Translate gives the pattern in the syntax of package regexp2, to be compiled
 // without options. Errors are those of CompileRegex.
 func Translate(pattern string, flags int) (string, error) {
+	translated, _, err := translate(pattern, flags)
+	return translated, err
+}
+
+func translate(pattern string, flags int) (string, *parsed, error) {
 	if !utf8.ValidString(pattern) {
-		return "", &SyntaxError{Reason: "the pattern is not valid UTF-8", Offset: -1}
+		return "", nil, &SyntaxError{Reason: "the pattern is not valid UTF-8", Offset: -1}
 	}
 	runes := []rune(pattern)
 	if len(runes) > MaxPattern {
-		return "", &UnsupportedError{Reason: fmt.Sprintf("the pattern has %d characters, more than %d", len(runes), MaxPattern)}
+		return "", nil, &UnsupportedError{Reason: fmt.Sprintf("the pattern has %d characters, more than %d", len(runes), MaxPattern)}
 	}
-	tree, err := parseRegex(runes, flags)
+	p, err := parseRegex(runes, flags)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return emitRegex(tree)
+	translated, err := emitRegex(p.tree)
+	return translated, p, err
 }
 
 // SetTimeout bounds each search; the default is DefaultMatchTimeout.
 func (r *Regex) SetTimeout(limit time.Duration) { r.re.MatchTimeout = limit }
 
 // Search is re.search: it gives the first match anywhere in text. Errors wrap
-// ErrMatchTimeout or ErrTextTooLong.
+// ErrMatchTimeout, ErrTextTooLong or ErrFault.
 func (r *Regex) Search(text string) (match string, found bool, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			match, found, err = "", false, fmt.Errorf("%w: %v", ErrFault, fault)
+		}
+	}()
 	if len(text) > MaxText && utf8.RuneCountInString(text) > MaxText {
 		return "", false, fmt.Errorf("search in %d bytes: %w: the limit is %d characters", len(text), ErrTextTooLong, MaxText)
 	}

@@ -34,8 +34,15 @@ type scope struct {
 // it reads, too.
 var errVerbose = fmt.Errorf("verbose")
 
+// parsed is a pattern that was read: its tree, and the groups that it has.
+type parsed struct {
+	tree   *node
+	groups int            // capturing groups, numbered from 1
+	names  map[string]int // of groups
+}
+
 // parseRegex parses text. Errors are those of CompileRegex.
-func parseRegex(text []rune, flags int) (*node, error) {
+func parseRegex(text []rune, flags int) (*parsed, error) {
 	for range 2 {
 		p := &regexParser{text: text, flags: flags, groups: []*widthRange{nil}, names: map[string]int{}, behindGroups: -1}
 		tree, err := p.parse()
@@ -43,7 +50,7 @@ func parseRegex(text []rune, flags int) (*node, error) {
 			flags |= FlagVerbose
 			continue
 		}
-		return tree, err
+		return &parsed{tree, len(p.groups) - 1, p.names}, err
 	}
 	return nil, &SyntaxError{Reason: "the verbose flag is set twice", Offset: 0}
 }

@@ -4,8 +4,8 @@ import "errors"
 
 // Errors of SplitShell: Python's ValueErrors.
 var (
-	ErrNoClosingQuotation = errors.New("No closing quotation")
-	ErrNoEscapedCharacter = errors.New("No escaped character")
+	ErrNoClosingQuotation = errors.New("no closing quotation")
+	ErrNoEscapedCharacter = errors.New("no escaped character")
 )
 
 // SplitShell is shlex.split(text): words as a POSIX shell sees them, without

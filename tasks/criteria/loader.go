@@ -1,0 +1,36 @@
+package criteria
+
+import (
+	"errors"
+	"fmt"
+
+	"podgrade/tasks"
+	"podgrade/tasks/criteria/python"
+)
+
+// NewLoader returns the loader of task and experiment files: it reads a
+// regular expression as the criteria will search with it, so that one that
+// only podgrade cannot run is an error where the author sees it. lookup finds
+// a variable of the host; nil is os.LookupEnv.
+func NewLoader(lookup func(name string) (value string, ok bool)) *tasks.Loader {
+	return &tasks.Loader{Env: lookup, Regex: checkRegex, Sub: python.Sub}
+}
+
+// checkRegex is tasks.Loader.Regex.
+func checkRegex(pattern string, flags int) error {
+	_, err := python.CompileRegex(pattern, flags)
+	var unsupported *python.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return fmt.Errorf("%w: %w", tasks.ErrUntranslatable, unsupported)
+	}
+	return err
+}
+
+// CanCheck returns why a criterion can never be checked, whatever the agent
+// leaves: Check would end in an *AuthorError. It is nil for all others.
+func CanCheck(criterion tasks.Criterion) error {
+	if c, ok := criterion.(*tasks.ReferenceComparison); ok {
+		return methodOffered(c.ComparisonMethod)
+	}
+	return nil
+}
