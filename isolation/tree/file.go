@@ -3,7 +3,9 @@ package tree
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"hash"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -68,27 +70,26 @@ func (w *walker) hardLink(dstDir int, first, base, name string) error {
 
 // content copies the bytes of src to dst (-1: only reads them) and notes their
 // digest. Holes stay holes, and where the file system shares blocks it does.
+//
+// A block of zeros counts the same whether it is a hole or written, and holes
+// are not read: a file of terabytes that holds nothing takes no time.
 func (w *walker) content(src, dst int, name string, st *unix.Stat_t) error {
 	cloned := dst >= 0 && st.Size > 0 && unix.IoctlFileClone(dst, src) == nil
 	sum := sha256.New()
-	var done int64
-	for done < st.Size {
-		want := min(int64(len(w.buf)), st.Size-done)
-		n, err := unix.Pread(src, w.buf[:want], done)
-		if err != nil {
+	for at := nextData(src, 0, st.Size); at < st.Size; at = nextData(src, at, st.Size) {
+		chunk := w.buf[:min(int64(len(w.buf)), st.Size-at)]
+		if err := readFull(src, chunk, at); err != nil {
 			return &fs.PathError{Op: "read", Path: name, Err: err}
 		}
-		if n == 0 {
-			return &fs.PathError{Op: "read", Path: name, Err: errChanged}
+		for offset := 0; offset < len(chunk); offset += block {
+			noteBlock(sum, at+int64(offset), chunk[offset:min(offset+block, len(chunk))])
 		}
-		chunk := w.buf[:n]
-		sum.Write(chunk)
 		if dst >= 0 && !cloned {
-			if err := writeChunk(dst, chunk, done); err != nil {
+			if err := writeChunk(dst, chunk, at); err != nil {
 				return &fs.PathError{Op: "write", Path: name, Err: err}
 			}
 		}
-		done += int64(n)
+		at += int64(len(chunk))
 	}
 	if dst >= 0 && !cloned {
 		if err := unix.Ftruncate(dst, st.Size); err != nil {
@@ -97,6 +98,47 @@ func (w *walker) content(src, dst int, name string, st *unix.Stat_t) error {
 	}
 	w.noteBytes(fmt.Appendf(nil, "%d %x", st.Size, sum.Sum(nil)))
 	return nil
+}
+
+// nextData is the first block at or after offset that is no hole, size when
+// there is none. A file system that knows no holes has none.
+func nextData(fd int, offset, size int64) int64 {
+	at, err := unix.Seek(fd, offset, unix.SEEK_DATA)
+	switch {
+	case err == unix.ENXIO:
+		return size
+	case err != nil || at < offset:
+		return offset
+	}
+	return max(offset, at-at%block)
+}
+
+// readFull fills buf from an offset; a file that ends before has changed.
+func readFull(fd int, buf []byte, offset int64) error {
+	for done := 0; done < len(buf); {
+		n, err := unix.Pread(fd, buf[done:], offset+int64(done))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errChanged
+		}
+		done += n
+	}
+	return nil
+}
+
+// noteBlock adds a block that is not all zeros to a file's digest, with its
+// place.
+func noteBlock(sum hash.Hash, offset int64, b []byte) {
+	if bytes.Equal(b, zeros[:len(b)]) {
+		return
+	}
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(offset)))
+	sum.Write(b)
 }
 
 const block = 4096

@@ -31,7 +31,7 @@ type Report struct {
 	Bytes   int64 // of regular files
 	// Digest identifies the tree: SHA-256 over every entry in walk order (name,
 	// type, mode, owner as seen in the walking namespace, content or link
-	// target). Times do not count.
+	// target). Times do not count, and blocks of zeros only by the file's size.
 	Digest string
 	// Hazards name what a view of the tree may show otherwise than the tree
 	// itself, at most MaxHazards of them.
