@@ -26,6 +26,7 @@ type Options struct {
 	Libexec string    // directory of podgrade-init and podgrade-worker; "": beside the program
 	Scratch string    // "": DefaultScratch
 	Log     io.Writer // what the worker has to say; nil: dropped
+	Engine  string    // EngineAuto, EngineBundle or EnginePodman; "": EngineAuto
 }
 
 // Host is podgrade's place on this machine: its scratch directory, its worker,
@@ -46,6 +47,7 @@ type Host struct {
 	cells   int
 	open    map[*cell]bool
 	service *service
+	facts   map[string]*worker.RootFacts // of images, by id
 	swept   chan struct{}
 }
 
@@ -169,7 +171,7 @@ func (h *Host) startWorker(ctx context.Context) error {
 }
 
 func (h *Host) spawn(channel, goRead *os.File) error {
-	path := filepath.Join(h.options.Libexec, "podgrade-worker")
+	path := filepath.Join(h.options.Libexec, workerName)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return &Fault{Tried: "open /dev/null", Why: err}
@@ -181,7 +183,7 @@ func (h *Host) spawn(channel, goRead *os.File) error {
 	}
 	defer stderrWrite.Close()
 	settings := worker.Settings{Run: h.run.dir, Runtime: h.runtime.Path}
-	h.process, err = os.StartProcess(path, append([]string{"podgrade-worker", worker.StageWait}, settings.Args()...), &os.ProcAttr{
+	h.process, err = os.StartProcess(path, append([]string{workerName, worker.StageWait}, settings.Args()...), &os.ProcAttr{
 		Env:   hostEnv(),
 		Files: []*os.File{channel, null, stderrWrite, goRead},
 		Sys:   &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, Setsid: true, Pdeathsig: syscall.SIGKILL},
@@ -275,8 +277,14 @@ func (h *Host) sweepDead() {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepGrace)
 	defer cancel()
 	for _, dead := range deadRuns(h.options.Scratch) {
-		if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err == nil {
-			os.Remove(dead.dir)
+		// A run whose containers stay is kept, for they are noted there.
+		if h.sweepContainers(ctx, dead.dir) == nil {
+			if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err == nil {
+				os.Remove(dead.dir)
+			}
+		}
+		for _, dir := range socketDirs(dead.dir) {
+			os.RemoveAll(dir)
 		}
 		dead.lock.Close()
 	}
@@ -303,6 +311,9 @@ func (h *Host) Close() error {
 	<-h.swept
 	ctx, cancel := context.WithTimeout(context.Background(), sweepGrace)
 	defer cancel()
+	if !h.gone() {
+		errs = append(errs, h.sweepContainers(ctx, h.run.dir))
+	}
 	for _, sub := range []string{"cells", "trash", "runtime"} {
 		if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: filepath.Join(h.run.dir, sub)}); err != nil && !errors.Is(err, ErrClosed) {
 			errs = append(errs, err)

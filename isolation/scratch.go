@@ -26,8 +26,9 @@ type run struct {
 }
 
 const (
-	lockName = "lock"
-	initName = "podgrade-init"
+	runPrefix = "run-"
+	lockName  = "lock"
+	initName  = "podgrade-init"
 )
 
 // DefaultScratch is $XDG_DATA_HOME/podgrade/scratch: on the file system of
@@ -51,43 +52,67 @@ type owner struct {
 	Started time.Time `json:"started"`
 }
 
-// newRun makes a run directory and takes its lock. The name is not there
-// before the lock is held, so a sweep of another podgrade cannot take it for
-// a dead one.
+// newRun makes a run directory and takes its lock. The scratch is locked
+// meanwhile, so no sweep meets a directory that has no lock yet.
 func newRun(scratch string) (*run, error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, &Fault{Tried: "make the scratch directory", On: scratch, Why: err, Do: "choose another place with --scratch"}
 	}
-	name := "run-" + strings.ToLower(rand.Text()[:12])
-	making := filepath.Join(scratch, "."+name)
-	r := &run{dir: filepath.Join(scratch, name)}
-	err := r.fill(making)
+	r := &run{dir: filepath.Join(scratch, runPrefix+strings.ToLower(rand.Text()[:12]))}
+	unlock, err := lockScratch(scratch)
 	if err == nil {
-		err = os.Rename(making, r.dir)
+		defer unlock()
+		err = r.fill()
 	}
 	if err != nil {
-		os.RemoveAll(making)
+		os.RemoveAll(r.dir)
 		return nil, &Fault{Tried: "make a directory in the scratch", On: scratch, Why: err, Do: "check that there is space, or choose another place with --scratch"}
 	}
 	return r, nil
 }
 
-func (r *run) fill(dir string) error {
+// lockScratch keeps other podgrades from making, finding and removing run
+// directories, for the milliseconds that one of these takes.
+func lockScratch(scratch string) (unlock func(), err error) {
+	dir, err := os.Open(scratch)
+	if err != nil {
+		return nil, err
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("lock %s: %w", scratch, err)
+	}
+	return func() { dir.Close() }, nil
+}
+
+func (r *run) fill() error {
 	for _, sub := range []string{"", "cells", "trash", "runtime", "tool"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(r.dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	r.lock = lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := r.takeLock(); err != nil {
 		return fmt.Errorf("lock it: %w", err)
 	}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return json.NewEncoder(lock).Encode(owner{PID: os.Getpid(), BootID: strings.TrimSpace(string(boot)), Started: time.Now().UTC()})
+	return json.NewEncoder(r.lock).Encode(owner{PID: os.Getpid(), BootID: strings.TrimSpace(string(boot)), Started: time.Now().UTC()})
+}
+
+// takeLock takes the lock of the run directory, when nobody has it.
+func (r *run) takeLock() error {
+	lock, err := os.OpenFile(filepath.Join(r.dir, lockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return err
+	}
+	r.lock = lock
+	return nil
 }
 
 // installInit copies the supervisor where every cell gets it from. Mode 0111:
@@ -127,54 +152,51 @@ func checkExecutable(dir string) error {
 }
 
 // remove takes the run directory away. What the user namespace owns in it must
-// be gone already.
+// be gone already; where it is not, the lock file stays with it, and the next
+// start removes both.
 func (r *run) remove() error {
+	defer r.lock.Close()
 	err := os.Chmod(worker.ToolDir(r.dir), 0o700)
-	err = errors.Join(err, os.RemoveAll(r.dir))
-	return errors.Join(err, r.lock.Close())
+	entries, listErr := os.ReadDir(r.dir)
+	err = errors.Join(err, listErr)
+	for _, e := range entries {
+		if e.Name() != lockName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	unlock, err := lockScratch(filepath.Dir(r.dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return os.RemoveAll(r.dir)
 }
 
 // deadRuns are the run directories in the scratch whose podgrade is gone, each
-// with its lock held, so that only one podgrade sweeps it.
+// with its lock held, so that only one podgrade sweeps it. One without a lock
+// file is half made or half removed: nobody works on it, since we hold the
+// scratch.
 func deadRuns(scratch string) []*run {
+	unlock, err := lockScratch(scratch)
+	if err != nil {
+		return nil
+	}
+	defer unlock()
 	entries, err := os.ReadDir(scratch)
 	if err != nil {
 		return nil
 	}
 	var dead []*run
 	for _, e := range entries {
-		name := strings.TrimPrefix(e.Name(), ".")
-		if !e.IsDir() || !strings.HasPrefix(name, "run-") {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), runPrefix) {
 			continue
 		}
-		if r := takeOver(filepath.Join(scratch, e.Name()), name != e.Name()); r != nil {
+		if r := (&run{dir: filepath.Join(scratch, e.Name())}); r.takeLock() == nil {
 			dead = append(dead, r)
 		}
 	}
 	return dead
-}
-
-// abandoned is how old a half-made run directory without a lock must be before
-// it counts as dead: making one takes milliseconds.
-const abandoned = time.Minute
-
-func takeOver(dir string, halfMade bool) *run {
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) && halfMade {
-		info, err := os.Lstat(dir)
-		if err != nil || time.Since(info.ModTime()) < abandoned {
-			return nil
-		}
-		lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil
-		}
-	} else if err != nil {
-		return nil
-	}
-	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		lock.Close()
-		return nil
-	}
-	return &run{dir: dir, lock: lock}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
 
+	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
 
@@ -38,8 +39,12 @@ const serviceGrace = 30 * time.Second
 func (h *Host) podmanService(ctx context.Context) (*service, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.service != nil {
+	if h.service != nil && !h.service.gone() {
 		return h.service, nil
+	}
+	if h.service != nil { // somebody ended it
+		os.RemoveAll(h.service.dir)
+		h.service = nil
 	}
 	s, err := h.startService(ctx)
 	if err != nil {
@@ -50,17 +55,21 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 }
 
 func (h *Host) startService(ctx context.Context) (*service, error) {
-	dir, err := socketDir()
+	hooks, err := h.hooksDir()
 	if err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(dir, "podman.sock")
+	dir, err := makeSocketDir(h.run.dir)
+	if err != nil {
+		return nil, err
+	}
 	running, cancel := context.WithCancel(context.Background())
 	s := &service{dir: dir, cancel: cancel, ended: make(chan struct{})}
+	socket := s.socket()
 	said := &tail{max: 4 << 10}
 	go func() {
 		defer close(s.ended)
-		h.execInside(running, []string{h.podman, "system", "service", "--time=0", "unix://" + socket}, podmanEnv(), nil, said, said)
+		h.execInside(running, []string{h.podman, "--hooks-dir", hooks, "system", "service", "--time=0", "unix://" + socket}, podmanEnv(), nil, said, said)
 	}()
 	if err := s.await(ctx, socket); err != nil {
 		cancel()
@@ -78,14 +87,67 @@ func (h *Host) startService(ctx context.Context) (*service, error) {
 	return s, nil
 }
 
-// socketDir is short: the path of a socket has at most 107 bytes.
-func socketDir() (string, error) {
-	if base := os.Getenv("XDG_RUNTIME_DIR"); base != "" && len(base) < 64 {
-		if dir, err := os.MkdirTemp(base, "podgrade-"); err == nil {
+// socket is the path of its socket.
+func (s *service) socket() string { return filepath.Join(s.dir, "podman.sock") }
+
+func (s *service) gone() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// with returns ctx with the connection that the bindings look for in it.
+func (s *service) with(ctx context.Context) context.Context {
+	return connected{Context: ctx, conn: s.conn}
+}
+
+// connected is a context with the values of a second one.
+type connected struct{ context.Context; conn context.Context }
+
+// Value implements context.Context.
+func (c connected) Value(key any) any {
+	if value := c.conn.Value(key); value != nil {
+		return value
+	}
+	return c.Context.Value(key)
+}
+
+// hooksDir makes the directory with the hook by which Podman lets us say what
+// the runtime makes of a container of ours.
+func (h *Host) hooksDir() (string, error) {
+	dir := filepath.Join(h.run.dir, "hooks")
+	hook, err := worker.HookFile(filepath.Join(h.options.Libexec, workerName))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, worker.HookName), hook, 0o600)
+}
+
+// socketDirs are where the socket of a run may lie. They are short, which the
+// path of a socket must be (107 bytes), and named after the run, so that a
+// later podgrade finds what a dead one left.
+func socketDirs(run string) []string {
+	name := "podgrade-" + filepath.Base(run)
+	dirs := []string{filepath.Join("/tmp", name)}
+	if base := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(base) && len(base) < 64 {
+		dirs = append([]string{filepath.Join(base, name)}, dirs...)
+	}
+	return dirs
+}
+
+func makeSocketDir(run string) (dir string, err error) {
+	for _, dir = range socketDirs(run) {
+		if err = os.Mkdir(dir, 0o700); err == nil {
 			return dir, nil
 		}
 	}
-	return os.MkdirTemp("/tmp", "podgrade-")
+	return "", err
 }
 
 func (s *service) await(ctx context.Context, socket string) error {
