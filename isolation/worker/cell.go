@@ -31,7 +31,8 @@ type cell struct {
 	made    int      // how often it was made: again after a command ended it
 	spec    *specs.Spec
 	runtime <-chan syscall.WaitStatus
-	pid     int // of the runtime
+	pid     int      // of the runtime
+	adopted *adopted // a container of Podman
 }
 
 // Directories and files of a cell.
@@ -96,7 +97,7 @@ func (s *server) root(r Request, answer *Reply) error {
 	if err := c.mountRoot(r.Root.Layers); err != nil {
 		return err
 	}
-	facts, err := c.facts()
+	facts, err := factsOf(c.rootfs())
 	answer.Rootfs = facts
 	return err
 }
@@ -111,11 +112,9 @@ func (c *cell) mountRoot(layers []string) error {
 			return fmt.Errorf("make the cell's directory: %w", err)
 		}
 	}
-	opened, err := openLayers(layers)
-	if err != nil {
+	if err := c.holdLayers(layers); err != nil {
 		return err
 	}
-	c.layers = opened
 	if err := likeLower(c.upper(), layers[0]); err != nil {
 		return err
 	}
@@ -123,6 +122,20 @@ func (c *cell) mountRoot(layers []string) error {
 		return fmt.Errorf("mount the image's %d layers as an overlay: %w", len(layers), err)
 	}
 	c.mounted = true
+	return nil
+}
+
+// holdLayers opens the layers, once for all times that the cell is made: what a
+// cell that is made again stands on must be what it first stood on.
+func (c *cell) holdLayers(layers []string) error {
+	if c.layers == nil {
+		opened, err := openLayers(layers)
+		c.layers = opened
+		return err
+	}
+	if missing := c.missingLayer(); missing != "" {
+		return &fault{err: fmt.Errorf("the image's layer %s was removed meanwhile", missing), image: true}
+	}
 	return nil
 }
 
@@ -244,7 +257,7 @@ func runtimeEnv() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
 // finish ends the cell: when Kill is set by ending its PID 1, else because the
 // host closed the channel and the supervisor leaves by itself. Then it takes
-// the mounts away; views stay when Keep is set.
+// the mounts away; the views, and the hold on the layers, stay when Keep is set.
 func (s *server) finish(c *cell, r Request, answer *Reply) error {
 	end := End{Code: -1}
 	if c.runtime != nil {
@@ -253,6 +266,11 @@ func (s *server) finish(c *cell, r Request, answer *Reply) error {
 			return err
 		}
 		end.Code = code
+	}
+	if c.adopted != nil {
+		if err := c.release(r.Kill, &end); err != nil {
+			return err
+		}
 	}
 	answer.End = &end
 	return c.unmount(r.Keep)
@@ -293,6 +311,9 @@ func (c *cell) kill() {
 
 // initPID is PID 1 of the cell as we number processes.
 func (c *cell) initPID() (int, error) {
+	if c.adopted != nil {
+		return c.adopted.pid, nil
+	}
 	text, err := os.ReadFile(c.pidFile())
 	if err != nil {
 		return 0, fmt.Errorf("find the cell's first process: %w", err)
@@ -315,16 +336,16 @@ func (c *cell) unmount(keepViews bool) error {
 			errs = append(errs, unix.Unmount(dir, unix.MNT_DETACH))
 		}
 		c.views = nil
+		closeLayers(c.layers)
+		c.layers = nil
 	}
-	closeLayers(c.layers)
-	c.layers = nil
 	return errors.Join(errs...)
 }
 
 // discard moves the cell's directory out of the way; it is removed in the
 // background.
 func (s *server) discard(c *cell) error {
-	if c.mounted || c.runtime != nil {
+	if c.mounted || c.runs() {
 		return fmt.Errorf("cell %s is still in use", c.name)
 	}
 	s.mu.Lock()
