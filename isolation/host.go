@@ -60,31 +60,51 @@ const startGrace = 20 * time.Second
 // Start makes the scratch directory of this process and starts the worker. It
 // also begins to remove what dead podgrades left behind.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	if os.Geteuid() == 0 {
-		return nil, &Fault{Kind: Refusal, Tried: "start podgrade", Why: errors.New("it runs as root, and is made for an ordinary user"), Do: "run it as the user who owns the rows"}
+	if err := refuseRoot(); err != nil {
+		return nil, err
 	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+	h := newHost(o)
 	if err := h.findPrograms(); err != nil {
 		return nil, err
 	}
-	if h.run, err = newRun(o.Scratch); err != nil {
+	if err := h.begin(ctx); err != nil {
 		return nil, err
-	}
-	if err := h.run.installInit(o.Libexec); err != nil {
-		return nil, errors.Join(err, h.run.remove())
-	}
-	ctx, cancel := context.WithTimeout(ctx, startGrace)
-	defer cancel()
-	if err := h.startWorker(ctx); err != nil {
-		h.endWorker()
-		return nil, errors.Join(err, h.run.remove())
 	}
 	go h.sweepDead()
 	return h, nil
+}
+
+func refuseRoot() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &Fault{Kind: Refusal, Tried: "start podgrade", Why: errors.New("it runs as root, and is made for an ordinary user"), Do: "run it as the user who owns the rows"}
+}
+
+func newHost(o Options) *Host {
+	return &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+}
+
+// begin makes the run directory and starts the worker. Nothing is left when it
+// fails.
+func (h *Host) begin(ctx context.Context) (err error) {
+	if h.run, err = newRun(h.options.Scratch); err != nil {
+		return err
+	}
+	if err = h.run.installInit(h.options.Libexec); err == nil {
+		ctx, cancel := context.WithTimeout(ctx, startGrace)
+		defer cancel()
+		err = h.startWorker(ctx)
+	}
+	if err != nil {
+		h.endWorker()
+		return errors.Join(err, h.run.remove())
+	}
+	return nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -277,17 +297,26 @@ func (h *Host) sweepDead() {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepGrace)
 	defer cancel()
 	for _, dead := range deadRuns(h.options.Scratch) {
-		// A run whose containers stay is kept, for they are noted there.
-		if h.sweepContainers(ctx, dead.dir) == nil {
-			if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err == nil {
-				os.Remove(dead.dir)
-			}
-		}
-		for _, dir := range socketDirs(dead.dir) {
-			os.RemoveAll(dir)
-		}
+		// What cannot be removed stays for the next sweep; `podgrade gc` says why.
+		h.sweepRun(ctx, dead)
 		dead.lock.Close()
 	}
+}
+
+// sweepRun removes what a dead run left: its containers, its directory,
+// whoever owns what is in it, and the directory of its socket.
+func (h *Host) sweepRun(ctx context.Context, dead *run) error {
+	for _, dir := range socketDirs(dead.dir) {
+		os.RemoveAll(dir)
+	}
+	// A run whose containers stay is kept, for they are noted there.
+	if err := h.sweepContainers(ctx, dead.dir); err != nil {
+		return err
+	}
+	if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err != nil {
+		return err
+	}
+	return os.Remove(dead.dir)
 }
 
 // sweepGrace bounds how long the end of podgrade waits for clean-up; what is

@@ -1,0 +1,258 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Leftover is something that a podgrade that is no more left behind.
+type Leftover struct {
+	Kind string `json:"kind"` // LeftoverRun or LeftoverHolder
+	Name string `json:"name"` // path of the run directory, id of the container
+	// PID of the podgrade that made it, 0 when it is not known.
+	PID int `json:"pid,omitempty"`
+	// Made is when, the zero time when it is not known.
+	Made time.Time `json:"made,omitzero"`
+	// Removed: it is gone now. It never is in a dry run.
+	Removed bool   `json:"removed"`
+	Problem string `json:"problem,omitempty"` // why it could not be removed
+}
+
+// The kinds of leftovers.
+const (
+	LeftoverRun    = "run"    // directory of a podgrade in the scratch
+	LeftoverHolder = "holder" // container that kept an image from being pruned
+)
+
+// Swept is what a sweep found.
+type Swept struct {
+	Scratch string     `json:"scratch"`
+	Left    []Leftover `json:"left"`
+	// Living are the podgrades that work in this scratch directory now, but
+	// for the one that sweeps.
+	Living int `json:"living"`
+}
+
+// Failed tells whether something could not be removed.
+func (s Swept) Failed() bool {
+	for _, l := range s.Left {
+		if l.Problem != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Sweep removes what podgrades that were killed left behind: their directories
+// in the scratch, whoever owns the files in them, and their holders in
+// Podman's store. It decides by held locks, and for a holder by process id,
+// start time and boot id, so nothing of a living podgrade is touched. In a dry
+// run nothing at all is.
+//
+// Start removes the directories too; holders it leaves, since asking Podman
+// for them takes 50 ms.
+func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error) {
+	h, err := startSweeper(ctx, o)
+	if err != nil {
+		return Swept{}, err
+	}
+	defer func() { err = errors.Join(err, h.leave()) }()
+	swept = Swept{Scratch: h.options.Scratch, Left: []Leftover{}}
+	for _, dead := range deadRuns(h.options.Scratch) {
+		l := dead.leftover()
+		if !dryRun {
+			l.done(h.sweepRun(ctx, dead))
+		}
+		dead.lock.Close()
+		swept.Left = append(swept.Left, l)
+	}
+	swept.Living = h.living()
+	if h.podman == "" {
+		return swept, nil
+	}
+	holders, err := h.deadHolders(ctx)
+	for _, l := range holders {
+		if !dryRun {
+			l.done(h.removeHolder(ctx, l.Name))
+		}
+		swept.Left = append(swept.Left, l)
+	}
+	return swept, err
+}
+
+func (l *Leftover) done(err error) {
+	l.Removed = err == nil
+	if err != nil {
+		l.Problem = err.Error()
+	}
+}
+
+// startSweeper starts a worker, and nothing that a sweep does not need.
+func startSweeper(ctx context.Context, o Options) (*Host, error) {
+	if err := refuseRoot(); err != nil {
+		return nil, err
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h, err := trialHost(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	// Without Podman there are no holders to look for.
+	h.podman = program(ctx, "podman").Path
+	return h, nil
+}
+
+// living counts the other run directories that are left when the dead ones
+// have been found.
+func (h *Host) living() int {
+	entries, err := os.ReadDir(h.options.Scratch)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range entries {
+		dir := filepath.Join(h.options.Scratch, e.Name())
+		if e.IsDir() && strings.HasPrefix(e.Name(), runPrefix) && dir != h.run.dir && locked(dir) {
+			n++
+		}
+	}
+	return n
+}
+
+// locked tells whether somebody holds the lock of a run directory.
+func locked(dir string) bool {
+	r := &run{dir: dir}
+	if r.takeLock() != nil {
+		return true
+	}
+	r.lock.Close()
+	return false
+}
+
+// maxOwner caps what is read of a lock file, in bytes.
+const maxOwner = 4 << 10
+
+// leftover describes a dead run by what it wrote into its lock file.
+func (r *run) leftover() Leftover {
+	l := Leftover{Kind: LeftoverRun, Name: r.dir}
+	var o owner
+	text, err := io.ReadAll(io.LimitReader(r.lock, maxOwner))
+	if err == nil && json.Unmarshal(text, &o) == nil {
+		l.PID, l.Made = o.PID, o.Started
+	}
+	return l
+}
+
+// holderState is the part of `podman ps` that we use.
+type holderState struct {
+	ID      string            `json:"Id"`
+	Labels  map[string]string `json:"Labels"`
+	Created int64             `json:"Created"` // seconds since 1970
+}
+
+// deadHolders are the holders whose podgrade is gone.
+func (h *Host) deadHolders(ctx context.Context) ([]Leftover, error) {
+	out, said, code, err := h.runPodman(ctx, "ps", "--all", "--filter", "label="+labelHolder, "--format", "json")
+	if err == nil && code != 0 {
+		err = &Fault{Tried: "list the holders of images", Why: errors.New("podman said: " + said)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []holderState
+	if err := json.Unmarshal(out, &all); err != nil {
+		return nil, &Fault{Tried: "list the holders of images", Why: fmt.Errorf("read podman's answer: %w", err)}
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, &Fault{Tried: "list the holders of images", Why: err}
+	}
+	var dead []Leftover
+	for _, c := range all {
+		owner, err := parseIdentity(c.Labels[labelHolder])
+		if err != nil || owner.lives(boot) {
+			continue // what we do not understand, another version may
+		}
+		dead = append(dead, Leftover{Kind: LeftoverHolder, Name: c.ID, PID: owner.pid, Made: time.Unix(c.Created, 0).UTC()})
+	}
+	return dead, nil
+}
+
+func (h *Host) removeHolder(ctx context.Context, id string) error {
+	_, said, code, err := h.runPodman(ctx, "rm", "--force", "--ignore", "--time=0", "--", id)
+	if err == nil && code != 0 {
+		err = errors.New("podman said: " + said)
+	}
+	return err
+}
+
+// identity is the value of a holder's label, see processIdentity.
+type identity struct {
+	pid   int
+	start string // in clock ticks since the machine started
+	boot  string
+}
+
+func parseIdentity(value string) (identity, error) {
+	parts := strings.Split(value, ":")
+	if len(parts) != 3 {
+		return identity{}, fmt.Errorf("%q is no process id, start time and boot id", value)
+	}
+	pid, err := strconv.Atoi(parts[0])
+	if err != nil || pid < 1 {
+		return identity{}, fmt.Errorf("%q is no process id", parts[0])
+	}
+	if _, err := strconv.ParseUint(parts[1], 10, 64); err != nil {
+		return identity{}, fmt.Errorf("%q is no start time", parts[1])
+	}
+	if parts[2] == "" {
+		return identity{}, errors.New("there is no boot id")
+	}
+	return identity{pid: pid, start: parts[1], boot: parts[2]}, nil
+}
+
+// lives tells whether the process still runs. A process id alone is given
+// again.
+func (i identity) lives(boot string) bool {
+	if i.boot != boot {
+		return false
+	}
+	start, err := startTime(strconv.Itoa(i.pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	return err != nil || start == i.start // what cannot be read may live
+}
+
+// bootID names this start of the machine.
+func bootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text)), err
+}
+
+// startTime is when a process started, in clock ticks since the machine did.
+func startTime(pid string) (string, error) {
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return "", err
+	}
+	// The command name, in parentheses, may hold anything: count from behind it.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const at = 19 // field 22 of proc(5), less pid and name, from 0
+	if len(fields) <= at {
+		return "", fmt.Errorf("/proc/%s/stat has %d fields", pid, len(fields)+2)
+	}
+	return fields[at], nil
+}

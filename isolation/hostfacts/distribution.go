@@ -1,0 +1,79 @@
+package hostfacts
+
+import (
+	"slices"
+	"strings"
+)
+
+// family is a kind of distribution: those that share a package manager.
+type family string
+
+const (
+	debian family = "debian"
+	redHat family = "redhat"
+	suse   family = "suse"
+	arch   family = "arch"
+	alpine family = "alpine"
+	other  family = ""
+)
+
+func familyOf(s System) family {
+	names := append([]string{s.ID}, s.Like...)
+	for _, known := range []struct {
+		family family
+		ids    []string
+	}{
+		{debian, []string{"debian", "ubuntu"}},
+		{redHat, []string{"fedora", "rhel", "centos", "rocky", "almalinux"}},
+		{suse, []string{"suse", "opensuse", "sles"}},
+		{arch, []string{"arch"}},
+		{alpine, []string{"alpine"}},
+	} {
+		if slices.ContainsFunc(names, func(n string) bool { return slices.Contains(known.ids, n) }) {
+			return known.family
+		}
+	}
+	return other
+}
+
+var installers = map[family]string{
+	debian: "sudo apt-get install ",
+	redHat: "sudo dnf install ",
+	suse:   "sudo zypper install ",
+	arch:   "sudo pacman -S ",
+	alpine: "sudo apk add ",
+}
+
+// packages names what holds a program, where it is not the program's name.
+var packages = map[family]map[string]string{
+	debian: {"newuidmap": "uidmap", "pasta": "passt"},
+	redHat: {"newuidmap": "shadow-utils", "pasta": "passt"},
+	suse:   {"newuidmap": "shadow", "pasta": "passt"},
+	arch:   {"newuidmap": "shadow", "pasta": "passt"},
+	alpine: {"newuidmap": "shadow-uidmap", "pasta": "passt"},
+	other:  {"newuidmap": "shadow-utils (or uidmap)", "pasta": "passt"},
+}
+
+// install is the command that installs programs on this distribution.
+func install(s System, programs ...string) string {
+	kind := familyOf(s)
+	var names []string
+	for _, program := range programs {
+		if name := packages[kind][program]; name != "" {
+			program = name
+		}
+		names = append(names, program)
+	}
+	if kind == other {
+		return "install " + strings.Join(names, " ") + " with the package manager of this distribution"
+	}
+	return installers[kind] + strings.Join(names, " ")
+}
+
+// sysctl sets a setting now and at every start of the machine.
+func sysctl(setting string) []string {
+	return []string{
+		"echo '" + setting + "' | sudo tee /etc/sysctl.d/99-rootless.conf",
+		"sudo sysctl --system",
+	}
+}

@@ -1,0 +1,99 @@
+package hostfacts
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// oldestPodman is the oldest version that is tested.
+var oldestPodman = []int{4, 3, 1}
+
+func judgePodman(f Facts) Finding {
+	p := f.Podman
+	if p.Path == "" {
+		return Finding{Status: Broken, Found: "podman is not in PATH", Means: "there is no image store",
+			Do: []string{install(f.System, "podman", "crun", "newuidmap")}}
+	}
+	found := strings.TrimSpace(p.Path + " " + p.Version)
+	if p.Problem != "" {
+		return Finding{Status: Broken, Found: found + ": " + p.Problem, Means: "there is no image store",
+			Do: []string{"podman info # and mend what it says"}}
+	}
+	if p.Version != "" && olderThan(p.Version, oldestPodman) {
+		return Finding{Status: Degraded, Found: found, Means: "it is older than any that podgrade is tested with (4.3.1)",
+			Do: []string{"use a release of the distribution with Podman 4.3.1 or later"}}
+	}
+	return Finding{Found: found}
+}
+
+// olderThan compares the numbers of a version with others.
+func olderThan(version string, than []int) bool {
+	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	for i, want := range than {
+		if i >= len(parts) {
+			return true
+		}
+		if have, err := strconv.Atoi(parts[i]); err != nil || have != want {
+			return err == nil && have < want
+		}
+	}
+	return false
+}
+
+func judgeRuntime(f Facts) Finding {
+	var found []string
+	crun := false
+	for _, r := range f.Runtimes {
+		found = append(found, strings.TrimSpace(r.Path+" "+r.Version))
+		crun = crun || r.Name == "crun"
+	}
+	switch {
+	case len(found) == 0:
+		return Finding{Status: Broken, Found: "neither crun nor runc is in PATH", Means: "nothing can start a cell",
+			Do: []string{install(f.System, "crun")}}
+	case !crun:
+		return Finding{Status: Degraded, Found: strings.Join(found, ", "), Means: "each cell starts some 45 ms later than with crun",
+			Do: []string{install(f.System, "crun")}}
+	}
+	return Finding{Found: strings.Join(found, ", ")}
+}
+
+// overlayDriver is the driver whose layers can be mounted.
+const overlayDriver = "overlay"
+
+func judgeDriver(f Facts) Finding {
+	p := f.Podman
+	reset := []string{
+		"podman system reset # removes the store with its images",
+		`mkdir -p ~/.config/containers && printf '[storage]\ndriver = "overlay"\n' > ~/.config/containers/storage.conf`,
+	}
+	const see = "The storage driver"
+	switch {
+	case p.Driver == "":
+		return Finding{Found: "not known: podman info did not run"}
+	case p.Driver != overlayDriver:
+		return Finding{Status: Degraded, Found: p.Driver, Means: "its images have no layers that can be mounted: cells are made by the engine podman, which takes some 200 ms more for each", Do: reset, See: see}
+	case p.MountProgram != "":
+		return Finding{Status: Broken, Found: fmt.Sprintf("overlay by %s", p.MountProgram),
+			Means: "it marks deleted files in a way of its own: mounted by the kernel, an image would show files that it deleted",
+			Do:    append([]string{"take mount_program out of storage.conf"}, reset...), See: see}
+	}
+	return Finding{Found: "overlay, mounted by the kernel"}
+}
+
+func judgeOverlay(f Facts) Finding {
+	switch {
+	case f.Worker.Tried && f.Worker.Problem == "" && f.Worker.Overlay == "":
+		return Finding{Found: "mounted, and files of a lower directory renamed and removed"}
+	case f.Worker.Overlay == "":
+		return Finding{Found: "not tried: there is no worker"}
+	case judgeScratch(f).Status == Broken:
+		return Finding{Found: "not possible in this scratch directory, see: scratch"}
+	}
+	return Finding{
+		Status: Broken, Found: f.Worker.Overlay,
+		Means: "the bundle engine cannot give a cell its root",
+		Do:    []string{fmt.Sprintf("use a kernel of %s or later, with SELinux 5.13 or later", kernelOverlay)},
+	}
+}

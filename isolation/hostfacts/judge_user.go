@@ -1,0 +1,170 @@
+package hostfacts
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+func judgeUser(f Facts) Finding {
+	if f.User.UID == 0 {
+		return Finding{
+			Status: Broken, Found: "root",
+			Means: "podgrade wants an ordinary user, and refuses to start as root; what follows was judged for root and may differ for that user",
+			Do:    []string{"run podgrade as the user who owns the rows"},
+		}
+	}
+	return Finding{Found: fmt.Sprintf("%s (%d)", orUnknown(f.User.Name), f.User.UID)}
+}
+
+func judgeInstall(f Facts) Finding {
+	if f.Install.Problem == "" {
+		return Finding{Found: f.Install.Libexec}
+	}
+	return Finding{
+		Status: Broken, Found: f.Install.Problem,
+		Means: "there is nothing to start a cell with",
+		Do:    []string{"install podgrade with `make install`, or keep build/libexec beside build/bin"},
+	}
+}
+
+// The kernels from which on something is there.
+const (
+	kernelOpenat2 = "5.6"
+	kernelOverlay = "5.11" // overlays in a user namespace; 5.13 with SELinux
+)
+
+func judgeKernel(f Facts) Finding {
+	found := strings.TrimSpace("Linux " + f.System.Kernel + " " + f.System.Arch)
+	if f.System.Name != "" {
+		found += ", " + f.System.Name
+	}
+	if f.System.Container != "" {
+		found += ", inside a container (" + f.System.Container + ")"
+	}
+	if f.System.Openat2 {
+		return Finding{Found: found}
+	}
+	return Finding{
+		Status: Broken, Found: found + ", without the system call openat2",
+		Means: "the supervisor of a cell cannot resolve a path safely",
+		Do:    []string{fmt.Sprintf("use a kernel of %s or later; inside a container, ask whoever runs it for a seccomp profile that allows openat2", kernelOpenat2)},
+	}
+}
+
+// mapSize is how many ids a cell's user namespace has beside the caller's own.
+const mapSize = 65535
+
+func judgeSubordinateIDs(f Facts) Finding {
+	n := min(f.IDs.Users, f.IDs.Groups)
+	found := fmt.Sprintf("%d users, %d groups", f.IDs.Users, f.IDs.Groups)
+	if f.IDs.Problem != "" {
+		found += " (" + f.IDs.Problem + ")"
+	}
+	if n >= mapSize {
+		return Finding{Found: found}
+	}
+	finding := Finding{Found: found, Do: addRanges(f), See: "Subordinate ids"}
+	if n == 0 {
+		finding.Status = Broken
+		finding.Means = "this user has one id alone, and an image has files of many"
+	} else {
+		finding.Status = Degraded
+		finding.Means = fmt.Sprintf("images that have users or groups above %d are refused", n)
+	}
+	if f.IDs.Source != "" {
+		finding.Means += fmt.Sprintf("; nsswitch.conf takes them from %q, and podgrade reads the two files only", f.IDs.Source)
+	}
+	return finding
+}
+
+// addRanges is the remedy for missing ids. Ids of two users must not overlap,
+// so the range is one that the files have free.
+func addRanges(f Facts) []string {
+	first := max(f.IDs.FirstFree, 100000)
+	span := strconv.FormatUint(first, 10) + "-" + strconv.FormatUint(first+mapSize, 10)
+	return []string{
+		fmt.Sprintf("sudo usermod --add-subuids %s --add-subgids %s %s", span, span, nameOrID(f.User)),
+		"podman system migrate",
+	}
+}
+
+func nameOrID(u User) string {
+	if u.Name != "" {
+		return u.Name
+	}
+	return strconv.Itoa(u.UID)
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+func judgeMappers(f Facts) Finding {
+	for _, m := range []struct {
+		name   string
+		mapper Mapper
+	}{{"newuidmap", f.IDs.NewUIDMap}, {"newgidmap", f.IDs.NewGIDMap}} {
+		if finding := judgeMapper(f, m.name, m.mapper); finding.Status != "" {
+			finding.Status = Broken
+			finding.Means = "the user namespace of a cell cannot have more than one id"
+			finding.See = "Subordinate ids"
+			return finding
+		}
+	}
+	return Finding{Found: f.IDs.NewUIDMap.Path + ", " + f.IDs.NewGIDMap.Path}
+}
+
+func judgeMapper(f Facts, name string, m Mapper) Finding {
+	switch {
+	case m.Path == "":
+		return Finding{Status: Broken, Found: name + " is not in PATH", Do: []string{install(f.System, "newuidmap")}}
+	case !m.SetUID && !m.Capability:
+		return Finding{Status: Broken, Found: m.Path + " has neither the set-uid bit nor a file capability", Do: restoreMappers(f.System)}
+	case m.NoSUID:
+		return Finding{Status: Broken, Found: "the file system of " + m.Path + " is mounted nosuid",
+			Do: []string{"mount it without nosuid, or install the programs where set-uid counts"}}
+	case f.User.NoNewPrivs:
+		return Finding{Status: Broken, Found: "podgrade was started with no_new_privs, so that " + name + " gains nothing",
+			Do: []string{"start podgrade outside of that sandbox (systemd: NoNewPrivileges=no)"}}
+	}
+	return Finding{}
+}
+
+// restoreMappers gives the two programs back what their package gave them:
+// images of a distribution often lose file capabilities.
+func restoreMappers(s System) []string {
+	switch familyOf(s) {
+	case debian:
+		return []string{"sudo apt-get install --reinstall uidmap"}
+	case redHat, suse:
+		return []string{"sudo rpm --restore " + packages[familyOf(s)]["newuidmap"]}
+	}
+	return []string{
+		"sudo setcap cap_setuid+ep $(command -v newuidmap)",
+		"sudo setcap cap_setgid+ep $(command -v newgidmap)",
+	}
+}
+
+func judgeRuntimeDir(f Facts) Finding {
+	dir := f.User.RuntimeDir
+	if dir.Path != "" && dir.Problem == "" {
+		return Finding{Found: dir.Path}
+	}
+	found := "XDG_RUNTIME_DIR is not set"
+	if dir.Path != "" {
+		found = dir.Path + ": " + dir.Problem
+	}
+	do := fmt.Sprintf("sudo install -d -m 0700 -o %[1]d /run/user/%[1]d && export XDG_RUNTIME_DIR=/run/user/%[1]d", f.User.UID)
+	if f.System.Systemd {
+		do = fmt.Sprintf("log in anew with ssh or `machinectl shell %s@` (su and sudo make none), or: sudo loginctl enable-linger %[1]s", nameOrID(f.User))
+	}
+	return Finding{
+		Status: Degraded, Found: found,
+		Means: "Podman keeps its locks in /tmp, where a clean-up may take them away",
+		Do:    []string{do},
+	}
+}

@@ -1,0 +1,126 @@
+package hostfacts
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// tree reads the small files of a host: its root directory, or one of a test.
+type tree struct{ fs.FS }
+
+// maxFile caps what is read of one file, in bytes. The largest are subuid and
+// subgid of a directory service's users.
+const maxFile = 16 << 20
+
+// text returns a file, "" when it cannot be read.
+func (t tree) text(name string) string {
+	file, err := t.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	content, _ := io.ReadAll(io.LimitReader(file, maxFile))
+	return strings.TrimRight(string(content), "\x00\n")
+}
+
+func (t tree) has(name string) bool {
+	_, err := fs.Stat(t, name)
+	return err == nil
+}
+
+// number returns the number in a file, -1 when there is none.
+func (t tree) number(name string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(t.text(name)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func (t tree) system() System {
+	s := System{Kernel: strings.TrimSpace(t.text("proc/sys/kernel/osrelease")), Systemd: t.has("run/systemd/system")}
+	release := t.text("etc/os-release")
+	if release == "" {
+		release = t.text("usr/lib/os-release")
+	}
+	osRelease(release, &s)
+	s.WSL = strings.Contains(strings.ToLower(s.Kernel), "microsoft")
+	switch {
+	case t.has("run/.containerenv"):
+		s.Container = "podman"
+	case t.has(".dockerenv"):
+		s.Container = "docker"
+	case t.has("run/systemd/container"):
+		s.Container = strings.TrimSpace(t.text("run/systemd/container"))
+	}
+	if s.Container == "wsl" { // systemd's name for it; the kernel is its own
+		s.Container = ""
+	}
+	return s
+}
+
+func (t tree) namespaces() Namespaces {
+	n := Namespaces{
+		UnprivilegedClone: int(t.number("proc/sys/kernel/unprivileged_userns_clone")),
+		AppArmorRestrict:  int(t.number("proc/sys/kernel/apparmor_restrict_unprivileged_userns")),
+		MaxUser:           t.number("proc/sys/user/max_user_namespaces"),
+		None:              []string{},
+	}
+	for _, kind := range []string{"cgroup", "ipc", "mnt", "net", "pid", "uts"} {
+		name := "max_" + kind + "_namespaces"
+		if t.number("proc/sys/user/"+name) == 0 {
+			n.None = append(n.None, "user."+name)
+		}
+	}
+	return n
+}
+
+func (t tree) ids() IDs {
+	return IDs{
+		FirstFree: firstFree(t.text("etc/subuid"), t.text("etc/subgid")),
+		Source:    subidSource(t.text("etc/nsswitch.conf")),
+	}
+}
+
+// cgroups finds the group that is delegated to the user: that of the user's
+// systemd, else our own where it may be written.
+func (t tree) cgroups(uid int, writable func(dir string) bool) Cgroups {
+	c := Cgroups{Layout: layout(mounts(t.text("proc/self/mountinfo"))), Delegated: []string{}}
+	if c.Layout != LayoutUnified {
+		return c
+	}
+	const root = "sys/fs/cgroup"
+	manager := fmt.Sprintf("%s/user.slice/user-%d.slice/user@%[2]d.service", root, uid)
+	if c.UserManager = t.has(manager); c.UserManager {
+		c.Delegated = controllers(t.text(manager + "/cgroup.controllers"))
+		return c
+	}
+	if own := path.Join(root, ownGroup(t.text("proc/self/cgroup"))); writable("/" + own) {
+		c.Delegated = controllers(t.text(own + "/cgroup.controllers"))
+	}
+	return c
+}
+
+func (t tree) security() Security {
+	s := Security{
+		Seccomp:  strings.Contains(t.text("proc/sys/kernel/seccomp/actions_avail"), "errno"),
+		AppArmor: strings.HasPrefix(t.text("sys/module/apparmor/parameters/enabled"), "Y"),
+	}
+	switch t.number("sys/fs/selinux/enforce") {
+	case 1:
+		s.SELinux = "enforcing"
+	case 0:
+		s.SELinux = "permissive"
+	}
+	label := strings.TrimSpace(t.text("proc/self/attr/current"))
+	if s.SELinux != "" {
+		s.Context = label
+	} else if s.AppArmor {
+		s.Profile = label
+	}
+	return s
+}
