@@ -70,7 +70,7 @@ func timesWidth(width, times int64) int64 {
 	return width * times
 }
 
-// width measures n; groups are the widths of the groups that are closed.
+// widthRange measures n; groups are the widths of the groups that are closed.
 func (n *node) widthRange(groups []*widthRange) widthRange {
 	switch n.kind {
 	case nodeSet, nodeAny:
