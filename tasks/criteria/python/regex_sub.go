@@ -112,6 +112,7 @@ type templateParser struct {
 	pos    int
 	regex  *Regex
 	pieces []piece
+	texts  strings.Builder // what follows the last piece
 }
 
 func parseTemplate(text []rune, re *Regex) ([]piece, error) {
@@ -127,15 +128,18 @@ func parseTemplate(text []rune, re *Regex) ([]piece, error) {
 			return nil, err
 		}
 	}
+	p.flush()
 	return p.pieces, nil
 }
 
-func (p *templateParser) literal(text string) {
-	if n := len(p.pieces); n > 0 && p.pieces[n-1].group < 0 {
-		p.pieces[n-1].text += text
-		return
+func (p *templateParser) literal(text string) { p.texts.WriteString(text) }
+
+// flush makes a piece of the text since the last one.
+func (p *templateParser) flush() {
+	if p.texts.Len() > 0 {
+		p.pieces = append(p.pieces, piece{p.texts.String(), -1})
+		p.texts.Reset()
 	}
-	p.pieces = append(p.pieces, piece{text, -1})
 }
 
 // peek gives the next character, or -1 at the end.
@@ -175,8 +179,6 @@ func (p *templateParser) escape() error {
 	}
 	return nil
 }
-
-func isOctal(r rune) bool { return r >= '0' && r <= '7' }
 
 // number reads \0, \012, \123 (three octal digits: a character) or a group of
 // one or two digits.
@@ -252,6 +254,7 @@ func (p *templateParser) group(number int) error {
 	if number > p.regex.groups {
 		return p.fail("invalid group reference %d", number)
 	}
+	p.flush()
 	p.pieces = append(p.pieces, piece{"", number})
 	return nil
 }
