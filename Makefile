@@ -23,7 +23,7 @@ endif
 
 HOSTILE  := $(notdir $(patsubst %/,%,$(dir $(wildcard isolation/testdata/*/main.go))))
 
-.PHONY: build test lint demo bench cover fuzz soak install clean \
+.PHONY: build build-test test lint demo bench cover fuzz soak install clean \
 	test-here demo-here bench-here cover-here soak-here
 
 ## Building
@@ -63,7 +63,8 @@ demo-here: build-test
 	$(ASUSER) tasks/examples/demo.sh $(BUILD)
 
 bench-here: build-test
-	$(GO) test -count=1 -p 1 $(EXEC) -run '^$$' -bench . ./...
+	$(GO) build $(SMALL) -o $(BUILD)/test/podgrade-bench ./cmd/podgrade-bench
+	$(ASUSER) $(BUILD)/test/podgrade-bench -build $(BUILD)
 
 soak-here: build-test
 	$(GO) test -count=$(SOAK) -p 1 -timeout 6h $(EXEC) ./isolation/... ./regrade/... ./cmd/...
