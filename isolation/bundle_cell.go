@@ -29,6 +29,8 @@ type cell struct {
 	// held, but while the cell is being opened.
 	boot func(context.Context) error
 	end  func(kill, keep bool) string
+	// check implements CheckImage.
+	check func(context.Context) error
 
 	mu        sync.Mutex // guards what follows; not held while a command runs
 	user      oci.User
@@ -40,6 +42,9 @@ type cell struct {
 	ends      *pipes
 	stderr    *tail
 	closed    bool
+
+	container  string // name of a container of Podman; "": there is none
+	containers int    // of Podman that were made
 }
 
 var _ Cell = (*cell)(nil)
@@ -137,13 +142,12 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 	case err == nil && answer.Failure != nil:
 		return Exit{}, failure(answer.Failure)
 	case err == nil && answer.Exit != nil:
-		return c.exit(client, answer.Exit), nil
+		return c.exit(ctx, client, answer.Exit)
 	case ctx.Err() != nil:
 		return Exit{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		// The command keeps the supervisor from answering: its own doing.
-		c.endBy(client)
-		return Exit{Code: -1, TimedOut: true, CellEnded: true, Duration: time.Since(started)}, nil
+		return Exit{Code: -1, TimedOut: true, CellEnded: true, Duration: time.Since(started)}, c.endBy(ctx, client)
 	case err != nil:
 		return Exit{}, c.lost(client, err)
 	}
@@ -170,21 +174,25 @@ func commandLimits(l oci.Limits, host map[string]oci.Rlimit) []protocol.Limit {
 }
 
 // exit ends the cell when the supervisor could not end the command.
-func (c *cell) exit(client *protocol.Client, e *protocol.Exit) Exit {
+func (c *cell) exit(ctx context.Context, client *protocol.Client, e *protocol.Exit) (Exit, error) {
+	var err error
 	if e.Stuck {
-		c.endBy(client)
+		err = c.endBy(ctx, client)
 	}
-	return Exit{Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, Held: e.Held, CellEnded: e.Stuck, NetworkAttempts: e.NoRoutes, Duration: e.Duration}
+	return Exit{Code: e.Code, Signal: e.Signal, TimedOut: e.TimedOut, Held: e.Held, CellEnded: e.Stuck, NetworkAttempts: e.NoRoutes, Duration: e.Duration}, err
 }
 
 // endBy ends the cell because of one of its commands; the next question makes
-// it again.
-func (c *cell) endBy(client *protocol.Client) {
+// it again, on the views as they are. The image is looked at first: without
+// its files a command may hang for no fault of its own.
+func (c *cell) endBy(ctx context.Context, client *protocol.Client) error {
+	err := c.CheckImage(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client == client {
 		c.end(true, true)
 	}
+	return err
 }
 
 // lost explains a channel that ended by itself.

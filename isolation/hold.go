@@ -68,11 +68,16 @@ func processIdentity() (string, error) {
 	return fmt.Sprintf("%d:%s:%s", os.Getpid(), fields[startTime], strings.TrimSpace(string(boot))), nil
 }
 
-// CheckImage tells whether the layers that the cell stands on are all still in
-// Podman's store, as they were before they were mounted. It comes after the
-// last criterion and before any verdict is written: a cell whose image is
-// removed under it sees files vanish, and must not be judged.
-func (c *cell) CheckImage(ctx context.Context) error {
+// CheckImage implements Cell: a cell whose image is removed under it sees
+// files vanish, and must not be judged.
+func (c *cell) CheckImage(ctx context.Context) error { return c.check(ctx) }
+
+// checkLayers tells whether the layers that the cell stands on are all still
+// in Podman's store, as they were before they were mounted.
+func (c *cell) checkLayers(ctx context.Context) error {
+	if c.made.Engine == EngineHost {
+		return nil
+	}
 	reply, err := c.ask(ctx, worker.Request{Op: worker.OpLayers})
 	if err != nil {
 		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(), Why: c.host.workerFault(err)}

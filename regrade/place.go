@@ -21,8 +21,8 @@ const directoryType = protocol.Directory
 const shell = "/bin/sh"
 
 // place is where one row is graded: it answers what criteria ask. When a
-// command ends its own cell, the next question finds a new one, which starts
-// from the evidence again.
+// command ends its own cell, the cell is made again for the next question, on
+// the same view of the workspace.
 type place struct {
 	open     func(context.Context) (isolation.Cell, error)
 	around   surroundings
@@ -34,8 +34,8 @@ type place struct {
 	env  []string
 
 	attempts atomic.Uint64  // to reach a network
-	cells    int            // that were opened
-	made     isolation.Made // for the last of them
+	remade   atomic.Int64   // cells that a command ended
+	made     isolation.Made // for the cell
 	places   isolation.Places
 }
 
@@ -57,20 +57,7 @@ func (p *place) current(ctx context.Context) (isolation.Cell, []string, error) {
 		return nil, nil, errors.Join(err, cell.Close())
 	}
 	p.cell, p.env, p.made, p.places = cell, env, cell.Made(), cell.Places()
-	p.cells++
 	return cell, env, nil
-}
-
-// gone forgets a cell that has ended. Files of a removed image vanish under a
-// running cell, and then a command fails for no fault of its own: so the image
-// is looked at before the end is believed to be the command's doing.
-func (p *place) gone(ctx context.Context, cell isolation.Cell) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cell == cell {
-		p.cell = nil
-	}
-	return errors.Join(cell.CheckImage(ctx), cell.Close())
 }
 
 // finish ends the place after the last question. It fails when the image is no
@@ -123,9 +110,7 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	}
 	p.attempts.Add(exit.NetworkAttempts)
 	if exit.CellEnded {
-		if err := p.gone(ctx, cell); err != nil {
-			return criteria.Exit{}, err
-		}
+		p.remade.Add(1)
 	}
 	return exitOf(exit, stdout, stderr), nil
 }

@@ -186,7 +186,7 @@ func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
 // cellFile is cell.grade.json.
 type cellFile struct {
 	Version string         `json:"podgrade_version"`
-	Cells   int            `json:"cells"` // opened for this grade; the last is described
+	Cells   int64          `json:"cells"` // one, and one more for each that a command ended
 	Made    isolation.Made `json:"made"`
 	Grants  []string       `json:"grants"` // that were accepted
 }
@@ -197,7 +197,7 @@ func (g *grading) write(v *Verdict, spot *place) error {
 	if !g.row.Unchanged(g.before) {
 		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
 	}
-	file := cellFile{Version: g.options.Version, Cells: spot.cells, Made: spot.made}
+	file := cellFile{Version: g.options.Version, Cells: 1 + spot.remade.Load(), Made: spot.made}
 	for _, grant := range g.accepted.Grants() {
 		file.Grants = append(file.Grants, grant.String())
 	}
