@@ -19,30 +19,9 @@ import (
 	"podgrade/oci"
 )
 
-// The engines: how a cell is made.
-const (
-	EngineBundle = "bundle" // our own OCI bundle on Podman's image store
-	EngineHost   = "host"   // no container
-)
-
 // helloGrace is how long a started cell may take to say hello. A cell is
 // there in some 30 ms; a loaded host takes longer.
 const helloGrace = 30 * time.Second
-
-// Open makes a cell with the bundle engine: our own OCI bundle, run by crun or
-// runc on the layers in Podman's store. The cell has been compared with its
-// specification when Open returns; a different one is ended and is an error.
-func (h *Host) Open(ctx context.Context, o Order) (Cell, error) {
-	if o.Plan.Network == oci.Egress {
-		return nil, h.egressFault()
-	}
-	return h.openCell(ctx, o, func(c *cell) {
-		c.boot, c.end = c.bootBundle, c.endBundle
-		c.made.Engine, c.made.EngineReason = EngineBundle, "default"
-		c.made.Runtime = h.runtime.Path
-		c.places = Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath}
-	})
-}
 
 // openCell makes a cell with the engine that choose sets.
 func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell, error) {
@@ -75,13 +54,14 @@ func notKept(l oci.Limits) []string {
 	return names
 }
 
-// egressFault says why this host's bundle engine gives no network.
+// egressFault says why a cell gets no network.
 func (h *Host) egressFault() error {
-	return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("the bundle engine makes sealed cells only"), Do: "grade without a network: --network none, which is the default"}
+	return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("the engines make sealed cells only"), Do: "grade without a network: --network none, which is the default"}
 }
 
-// bootBundle makes the root file system, the views (the first time) and the
-// container, and proves it.
+// bootBundle makes a cell with the bundle engine: our own OCI bundle, run by
+// crun or runc on the layers in Podman's store. It makes the root file system,
+// the views (the first time) and the container, and proves it.
 func (c *cell) bootBundle(ctx context.Context) error {
 	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
 	facts, err := c.rootFS(ctx)

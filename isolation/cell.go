@@ -60,6 +60,8 @@ type Order struct {
 	// Plan says what the cell needs. Open fills in what only the image knows
 	// (user, home, environment) before it makes the specification.
 	Plan oci.Plan
+	// Engine is the engine to use; "": that of Options.
+	Engine string
 	// Image is the pinned image, as found in Podman's store.
 	Image Image
 	// Workspace is the host tree that the cell gets a view of at
@@ -138,6 +140,7 @@ type Image struct {
 	WorkingDir string
 	User       string   // as the image configuration says it: "", name, uid, uid:gid
 	Volumes    []string // paths, sorted
-	Layers     []string // lower directories, top first
+	Driver     string   // Podman's storage driver
+	Layers     []string // lower directories, top first; none where the driver is not overlay
 	Labels     map[string]string
 }

@@ -40,7 +40,7 @@ func EndBy(c Cell) {
 	one.mu.Lock()
 	client := one.client
 	one.mu.Unlock()
-	one.endBy(client)
+	one.endBy(context.Background(), client)
 }
 
 // CheckExecutable tells whether programs can be started from a directory.

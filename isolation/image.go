@@ -91,18 +91,9 @@ func imageFault(reference, stderr string) error {
 }
 
 func (i inspected) image(reference string) (Image, error) {
-	if i.GraphDriver.Name != "overlay" {
-		return Image{}, &Fault{Kind: Refusal, Tried: "use the image", On: reference, Why: fmt.Errorf("Podman keeps it with the storage driver %q, and the bundle engine needs overlay", i.GraphDriver.Name),
-			Do: `write [storage] driver = "overlay" into ~/.config/containers/storage.conf, then make the image again`}
-	}
-	layers := []string{i.GraphDriver.Data["UpperDir"]}
-	if lower := i.GraphDriver.Data["LowerDir"]; lower != "" {
-		layers = append(layers, strings.Split(lower, ":")...)
-	}
-	for _, dir := range layers {
-		if !filepath.IsAbs(dir) {
-			return Image{}, &Fault{Tried: "use the image", On: reference, Why: fmt.Errorf("podman names %q as one of its layers", dir)}
-		}
+	layers, err := i.layers()
+	if err != nil {
+		return Image{}, &Fault{Tried: "use the image", On: reference, Why: err}
 	}
 	platform := i.Os + "/" + i.Architecture
 	if i.Variant != "" {
@@ -116,8 +107,26 @@ func (i inspected) image(reference string) (Image, error) {
 	return Image{
 		Pin:        oci.Pin{Reference: reference, ID: strings.TrimPrefix(i.ID, "sha256:"), Digest: i.Digest, Platform: platform},
 		References: i.RepoTags, Env: i.Config.Env, WorkingDir: i.Config.WorkingDir, User: i.Config.User,
-		Volumes: volumes, Layers: layers, Labels: i.Labels,
+		Volumes: volumes, Driver: i.GraphDriver.Name, Layers: layers, Labels: i.Labels,
 	}, nil
+}
+
+// layers are the directories of an image that the driver overlay keeps, top
+// first.
+func (i inspected) layers() ([]string, error) {
+	if i.GraphDriver.Name != overlayDriver {
+		return nil, nil
+	}
+	layers := []string{i.GraphDriver.Data["UpperDir"]}
+	if lower := i.GraphDriver.Data["LowerDir"]; lower != "" {
+		layers = append(layers, strings.Split(lower, ":")...)
+	}
+	for _, dir := range layers {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("podman names %q as one of its layers", dir)
+		}
+	}
+	return layers, nil
 }
 
 // maxPodmanOutput caps what we read of one Podman command, in bytes.

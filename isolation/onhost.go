@@ -19,7 +19,7 @@ import (
 // --allow-host-grading.
 func (h *Host) OpenOnHost(ctx context.Context, o Order) (Cell, error) {
 	return h.openCell(ctx, o, func(c *cell) {
-		c.boot, c.end = c.bootOnHost, c.endOnHost
+		c.boot, c.end, c.check = c.bootOnHost, c.endOnHost, c.checkLayers
 		c.made.Engine, c.made.EngineReason = EngineHost, "asked for"
 		c.made.Shell = "/bin/sh"
 		c.made.Home, _ = os.UserHomeDir()

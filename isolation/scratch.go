@@ -29,6 +29,8 @@ const (
 	runPrefix = "run-"
 	lockName  = "lock"
 	initName  = "podgrade-init"
+	// workerName is the worker's program in the libexec directory.
+	workerName = "podgrade-worker"
 )
 
 // DefaultScratch is $XDG_DATA_HOME/podgrade/scratch: on the file system of

@@ -105,7 +105,10 @@ func (s *service) with(ctx context.Context) context.Context {
 }
 
 // connected is a context with the values of a second one.
-type connected struct{ context.Context; conn context.Context }
+type connected struct {
+	context.Context
+	conn context.Context
+}
 
 // Value implements context.Context.
 func (c connected) Value(key any) any {

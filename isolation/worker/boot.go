@@ -15,6 +15,7 @@ const (
 	StageWait  = "wait"  // in the new user namespace, until its maps are written
 	StageEnter = "enter" // as root of that namespace: makes the other namespaces
 	StageServe = "serve" // PID 1 of the new pid namespace
+	StageHook  = "hook"  // not a stage of the worker: Podman's hook
 )
 
 // GoDescriptor is the pipe on which StageWait waits for one byte.
@@ -35,6 +36,12 @@ func Main(args []string) int {
 		return enter(args)
 	case StageServe:
 		err = serve(args[2:])
+	case StageTry:
+		err = try(args[2:])
+	case StageRemove:
+		err = remove()
+	case StageHook:
+		err = hook(os.Stdin, os.Stdout)
 	default:
 		err = fmt.Errorf("unknown stage %q", args[1])
 	}

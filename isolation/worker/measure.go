@@ -14,7 +14,7 @@ import (
 
 // measure reads from outside what the kernel says about a started cell.
 func (s *server) measure(c *cell, answer *Reply) error {
-	if c.runtime == nil || c.spec == nil {
+	if !c.runs() || c.spec == nil {
 		return fmt.Errorf("cell %s does not run", c.name)
 	}
 	s.filter.keep(s.settings.Run, c.container(), c.spec)

@@ -20,15 +20,15 @@ const maxUserFile = 1 << 20
 // maxReplyFiles keeps both files together below the size of a message.
 const maxReplyFiles = 48 << 10
 
-// facts reads what the specification needs to know of the image, resolving
+// factsOf reads what the specification needs to know of the image, resolving
 // every path inside it.
-func (c *cell) facts() (*RootFacts, error) {
-	root, err := unix.Open(c.rootfs(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func factsOf(dir string) (*RootFacts, error) {
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the image's root: %w", err)
 	}
 	defer unix.Close(root)
-	f := &RootFacts{Path: c.rootfs()}
+	f := &RootFacts{Path: dir}
 	f.Passwd = readInRoot(root, "etc/passwd")
 	f.Group = readInRoot(root, "etc/group")
 	f.Shell = programInRoot(root, "bin/sh")
@@ -73,10 +73,10 @@ func programInRoot(root int, path string) bool {
 // home finds the directory that commands get as HOME: the user's own when it
 // can write there, else one that we make.
 func (c *cell) home(user *oci.User, answer *Reply) error {
-	if user == nil || !c.mounted {
-		return errors.New("a home needs a user and a root file system")
+	if user == nil {
+		return errors.New("a home needs a user")
 	}
-	root, err := unix.Open(c.rootfs(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err := c.openRoot()
 	if err != nil {
 		return err
 	}

@@ -240,6 +240,8 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 		return s.root(r, answer)
 	case OpView:
 		return s.view(r, files, answer)
+	case OpLook:
+		return s.look(r, answer)
 	}
 	c, err := s.cell(r.Cell)
 	if err != nil {
@@ -254,6 +256,10 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 		return s.startCell(c, r.Spec, files)
 	case OpMeasure:
 		return s.measure(c, answer)
+	case OpEntrust:
+		return s.entrust(c, r.Spec, answer)
+	case OpAdopt:
+		return s.adopt(c, r.PID)
 	case OpLayers:
 		answer.Missing = c.missingLayer()
 		return nil

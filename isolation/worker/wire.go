@@ -31,6 +31,9 @@ const (
 	OpFinish  Op = "finish"  // end a cell and take its mounts away
 	OpDiscard Op = "discard" // remove what is left of a finished cell
 	OpSweep   Op = "sweep"   // remove the directory of a dead podgrade
+	OpLook    Op = "look"    // read what is in an image that Podman mounted
+	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
+	OpAdopt   Op = "adopt"   // take such a container for the cell
 )
 
 // MaxMessage is the largest message in bytes, either way.
@@ -48,7 +51,9 @@ type Request struct {
 	Root  *Root           `json:"root,omitempty"`  // OpRoot
 	View  *View           `json:"view,omitempty"`  // OpView, with the source directory
 	User  *oci.User       `json:"user,omitempty"`  // OpHome
-	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors
+	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors; OpEntrust
+	Dir   string          `json:"dir,omitempty"`   // OpLook: where the image is mounted
+	PID   int             `json:"pid,omitempty"`   // OpAdopt: the container's first process
 	Kill  bool            `json:"kill,omitempty"`  // OpFinish: end PID 1 first
 	Keep  bool            `json:"keep,omitempty"`  // OpFinish: the views are used again
 	Sweep string          `json:"sweep,omitempty"` // OpSweep: a directory of the scratch
@@ -84,8 +89,8 @@ type Reply struct {
 
 	Hello    *Hello        `json:"hello,omitempty"`
 	ExitCode int           `json:"exit_code,omitempty"` // OpExec
-	Rootfs   *RootFacts    `json:"rootfs,omitempty"`    // OpRoot
-	Path     string        `json:"path,omitempty"`      // OpView: where it lies; OpHome: in the cell
+	Rootfs   *RootFacts    `json:"rootfs,omitempty"`    // OpRoot, OpLook
+	Path     string        `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
 	Tree     *tree.Report  `json:"tree,omitempty"`      // OpView
 	Measured *oci.Measured `json:"measured,omitempty"`  // OpMeasure
 	End      *End          `json:"end,omitempty"`       // OpFinish

@@ -1,0 +1,220 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"podgrade/isolation/protocol"
+	"podgrade/isolation/worker"
+)
+
+// bootPodman makes a cell as a container of Podman. What is bound into it, and
+// the specification that it is compared with, are made as for the bundle
+// engine; Podman brings the root file system and starts the runtime.
+func (c *cell) bootPodman(ctx context.Context) error {
+	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
+	facts, err := c.host.imageFacts(ctx, c.order.Image)
+	if err != nil {
+		return err
+	}
+	watch.lap("root")
+	if c.user, err = c.imageUser(facts); err != nil {
+		return err
+	}
+	if facts.Shell {
+		c.made.Shell = "/bin/sh"
+	}
+	if err := c.views(ctx); err != nil {
+		return err
+	}
+	watch.lap("views")
+	spec, raw, err := c.specification(facts)
+	if err != nil {
+		return err
+	}
+	if err := c.createContainer(ctx, spec, raw); err != nil {
+		return err
+	}
+	watch.lap("create")
+	if err := c.startContainer(ctx); err != nil {
+		return c.afterFailedStart(err)
+	}
+	watch.lap("start")
+	// Only now: before its supervisor runs the process is the runtime's own,
+	// whose capabilities and filter say nothing.
+	if err := c.verify(ctx, spec); err != nil {
+		return err
+	}
+	watch.lap("verify")
+	return nil
+}
+
+// afterFailedStart ends what was begun, and adds what the container said.
+func (c *cell) afterFailedStart(err error) error {
+	c.end(true, false)
+	if said := c.stderr; said != nil && said.String() != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// startContainer attaches to the container, which makes Podman prepare it,
+// adopts it, and starts it.
+func (c *cell) startContainer(ctx context.Context) error {
+	theirs, err := c.channel()
+	if err != nil {
+		return err
+	}
+	if err := c.attach(ctx, theirs); err != nil {
+		return &Fault{Tried: "attach to the container", On: c.container, Why: err}
+	}
+	if err := c.adoptContainer(ctx); err != nil {
+		return err
+	}
+	if err := c.runContainer(ctx); err != nil {
+		return &Fault{Tried: "start the container", On: c.container, Why: err}
+	}
+	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
+	ctx, cancel := context.WithTimeout(ctx, helloGrace)
+	defer cancel()
+	if err := c.client.Hello(ctx); err != nil {
+		return c.noHello(ctx, err)
+	}
+	return nil
+}
+
+// adoptContainer hands the container's first process to the worker, which gives its
+// root directory the mode of a cell's and finds a home for its user.
+func (c *cell) adoptContainer(ctx context.Context) error {
+	pid, err := c.containerPID(ctx)
+	if err == nil {
+		_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid})
+	}
+	if err != nil {
+		return &Fault{Tried: "find the container's first process", On: c.container, Why: c.host.workerFault(err)}
+	}
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user})
+	if err != nil {
+		return &Fault{Tried: "find a home for the image's user", Why: c.host.workerFault(err)}
+	}
+	c.made.Home = home.Path
+	return nil
+}
+
+// endPodman ends the container and removes it.
+func (c *cell) endPodman(kill, keep bool) string {
+	ctx, cancel := context.WithTimeout(context.Background(), containerGrace)
+	defer cancel()
+	if c.ends != nil {
+		c.ends.toCell.Close() // the supervisor leaves on this
+	}
+	_, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep})
+	how := "it was never made"
+	if c.container != "" {
+		how = c.removeContainer(ctx)
+	}
+	if c.ends != nil {
+		select {
+		case <-c.ends.drained:
+		case <-ctx.Done():
+		}
+		c.ends.fromCell.Close()
+		c.ends = nil
+	}
+	c.client = nil
+	if err != nil && !c.host.gone() {
+		return err.Error()
+	}
+	return how
+}
+
+// checkContainer tells whether the container is still there: Podman removes an
+// image only together with the containers that stand on it.
+func (c *cell) checkContainer(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	if c.client != nil { // else its own command ended it
+		err = c.containerRuns(ctx)
+	}
+	if err == nil {
+		_, err = c.host.ImageByPin(ctx, c.order.Image.Pin)
+	}
+	if err != nil {
+		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(), Why: err,
+			Do: "the row is unchanged: make the image again, then grade again"}
+	}
+	return nil
+}
+
+func (c *cell) containerRuns(ctx context.Context) error {
+	s, err := c.host.podmanService(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := s.inspect(ctx, c.container)
+	switch {
+	case isNotFound(err):
+		return fmt.Errorf("%w: its container was removed while it was graded", ErrNoImage)
+	case err != nil:
+		return err
+	case found.State == nil || !found.State.Running:
+		return fmt.Errorf("%w: its container does not run any more", ErrCellLost)
+	}
+	return nil
+}
+
+// imageFacts looks into an image once, through a mount that Podman makes
+// whatever its storage driver is.
+func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, error) {
+	h.mu.Lock()
+	facts := h.facts[image.Pin.ID]
+	h.mu.Unlock()
+	if facts != nil {
+		return facts, nil
+	}
+	dir, err := h.podmanSays(ctx, "image", "mount", image.Pin.ID)
+	if err != nil {
+		return nil, mountFault(image, err)
+	}
+	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir})
+	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
+	if err := errors.Join(err, unmounting); err != nil {
+		return nil, mountFault(image, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts == nil {
+		h.facts = map[string]*worker.RootFacts{}
+	}
+	h.facts[image.Pin.ID] = reply.Rootfs
+	return reply.Rootfs, nil
+}
+
+func mountFault(image Image, err error) error {
+	return &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err, Do: "check with `podman image exists` that it is still there"}
+}
+
+// entrust writes the specification where Podman's hook finds it.
+func (c *cell) entrust(ctx context.Context, raw json.RawMessage) (specFile string, err error) {
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpEntrust, Spec: raw})
+	if err != nil {
+		return "", &Fault{Tried: "prepare the cell", Why: c.host.workerFault(err)}
+	}
+	return reply.Path, nil
+}
+
+// ownerLabels say whose a container is.
+func ownerLabels(run string) (map[string]string, error) {
+	owner, err := processIdentity()
+	return map[string]string{labelCell: owner, labelRun: run}, err
+}
+
+// Labels of a cell of the Podman engine.
+const (
+	labelCell = "podgrade.cell" // value as of labelHolder
+	labelRun  = "podgrade.run"  // directory of the podgrade in its scratch
+)

@@ -1,0 +1,177 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/containers/podman/v5/pkg/specgen"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// containerGrace bounds how long a container may take to end and be removed.
+const containerGrace = 30 * time.Second
+
+// The containers of a run are noted in its directory before they are made, and
+// struck out when they are removed: a later podgrade removes those of a dead
+// run by this list.
+func containerList(run string) string { return filepath.Join(run, "containers") }
+
+// containerName is what the names of our containers look like.
+var containerName = regexp.MustCompile(`^podgrade-run-[a-z0-9]{1,32}-cell-[0-9]{1,9}-[0-9]{1,9}$`)
+
+// createContainer asks Podman for the container; nothing of it runs yet.
+func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte) error {
+	specFile, err := c.entrust(ctx, raw)
+	if err != nil {
+		return err
+	}
+	c.containers++
+	c.container = fmt.Sprintf("podgrade-%s-%s-%d", filepath.Base(c.host.run.dir), c.name, c.containers)
+	labels, err := ownerLabels(c.host.run.dir)
+	if err == nil {
+		err = c.noteContainer()
+	}
+	if err != nil {
+		return &Fault{Tried: "make a container", Why: err}
+	}
+	lowered, err := specGenerator(oci.Lower(spec, oci.ContainerFacts{
+		Name: c.container, Image: c.order.Image.Pin.ID, Labels: labels,
+		SpecFile: specFile, SeccompProfile: worker.SeccompFile(specFile),
+	}))
+	if err != nil {
+		return &Fault{Tried: "make a container", Why: err}
+	}
+	s, err := c.host.podmanService(ctx)
+	if err != nil {
+		return err
+	}
+	created, err := containers.CreateWithSpec(s.with(ctx), lowered, nil)
+	if err != nil {
+		return &Fault{Tried: "make a container", On: "of " + c.order.Image.Pin.String(), Why: err}
+	}
+	_ = created
+	return nil
+}
+
+// specGenerator turns the lowered specification into the bindings' type, which
+// has the same JSON form.
+func specGenerator(lowered oci.Container) (*specgen.SpecGenerator, error) {
+	text, err := json.Marshal(lowered)
+	if err != nil {
+		return nil, err
+	}
+	s := &specgen.SpecGenerator{}
+	return s, json.Unmarshal(text, s)
+}
+
+func (c *cell) noteContainer() error {
+	list := containerList(c.host.run.dir)
+	if err := os.MkdirAll(list, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(list, c.container), nil, 0o600)
+}
+
+// containerPID is the container's first process, as the worker counts: the
+// service and what it starts are in the worker's pid namespace.
+func (c *cell) containerPID(ctx context.Context) (int, error) {
+	s, err := c.host.podmanService(ctx)
+	if err != nil {
+		return 0, err
+	}
+	found, err := s.inspect(ctx, c.container)
+	if err != nil {
+		return 0, err
+	}
+	if found.State == nil || found.State.Pid <= 1 {
+		return 0, errors.New("podman says that it has none")
+	}
+	return found.State.Pid, nil
+}
+
+func (c *cell) runContainer(ctx context.Context) error {
+	s, err := c.host.podmanService(ctx)
+	if err != nil {
+		return err
+	}
+	return containers.Start(s.with(ctx), c.container, nil)
+}
+
+func (s *service) inspect(ctx context.Context, name string) (*define.InspectContainerData, error) {
+	return containers.Inspect(s.with(ctx), name, nil)
+}
+
+// removeContainer waits for the container's end, removes it and says how it
+// ended. When the service was ended meanwhile another one does it.
+func (c *cell) removeContainer(ctx context.Context) string {
+	how := "unknown"
+	s, err := c.host.podmanService(ctx)
+	if err == nil {
+		how, err = s.remove(ctx, c.container)
+	}
+	if err != nil {
+		return fmt.Sprintf("its container %s could not be removed: %v", c.container, err)
+	}
+	if err := os.Remove(filepath.Join(containerList(c.host.run.dir), c.container)); err != nil {
+		return err.Error()
+	}
+	c.container = ""
+	return how
+}
+
+// remove waits first: a container that is removed while Podman still notes its
+// end is "in an improper state", and stays.
+func (s *service) remove(ctx context.Context, name string) (string, error) {
+	how := "it was never started"
+	found, err := s.inspect(ctx, name)
+	if isNotFound(err) {
+		return how, nil
+	}
+	if err == nil && found.State != nil && found.State.Status != "created" {
+		code, err := containers.Wait(s.with(ctx), name, new(containers.WaitOptions).WithInterval("5ms"))
+		how = ended(code, err)
+	}
+	for {
+		_, err := containers.Remove(s.with(ctx), name, new(containers.RemoveOptions).WithForce(true).WithTimeout(0))
+		switch {
+		case err == nil || isNotFound(err):
+			return how, nil
+		case !strings.Contains(err.Error(), "improper"):
+			return how, err
+		}
+		select {
+		case <-ctx.Done():
+			return how, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func ended(code int32, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case code > 128:
+		return fmt.Sprintf("ended by signal %d", code-128)
+	}
+	return fmt.Sprintf("exit code %d", code)
+}
+
+func isNotFound(err error) bool {
+	var model *errorhandling.ErrorModel
+	return errors.As(err, &model) && model.ResponseCode == http.StatusNotFound
+}

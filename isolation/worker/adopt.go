@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cell of the Podman engine is a container that Podman makes inside our
+// namespaces. The worker prepares its specification and its views as for its
+// own, and adopts the container once there is one.
+
+// adopted is the first process of a container that somebody else started.
+type adopted struct {
+	pid  int
+	file *os.File // pidfd: the number may be given again, this may not
+}
+
+// look reads what a specification needs to know of an image that Podman has
+// mounted.
+func (s *server) look(r Request, answer *Reply) error {
+	facts, err := factsOf(r.Dir)
+	answer.Rootfs = facts
+	return err
+}
+
+// entrust keeps the specification of a cell that Podman will make, where
+// Podman's hook finds it, and its seccomp profile where Podman does.
+func (s *server) entrust(c *cell, spec json.RawMessage, answer *Reply) error {
+	if err := c.readSpec(spec); err != nil {
+		return err
+	}
+	if err := c.bindEtc(); err != nil {
+		return err
+	}
+	profile, err := json.Marshal(c.spec.Linux.Seccomp)
+	if err != nil {
+		return fmt.Errorf("write the seccomp profile: %w", err)
+	}
+	if err := errors.Join(os.WriteFile(c.specFile(), spec, 0o600), os.WriteFile(SeccompFile(c.specFile()), profile, 0o600)); err != nil {
+		return fmt.Errorf("write the specification: %w", err)
+	}
+	answer.Path = c.specFile()
+	return nil
+}
+
+// SeccompFile is where the profile of a specification lies.
+func SeccompFile(specFile string) string {
+	return filepath.Join(filepath.Dir(specFile), "seccomp.json")
+}
+
+// adopt takes the container whose first process is given, not yet started, for
+// the cell, and gives its root directory what the bundle engine's has.
+func (s *server) adopt(c *cell, pid int) error {
+	if c.runtime != nil || c.adopted != nil || c.spec == nil {
+		return fmt.Errorf("cell %s cannot adopt a container: it has one, or no specification", c.name)
+	}
+	if pid <= 1 {
+		return fmt.Errorf("adopt a container: %d is no process of one", pid)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("adopt the container's process %d: %w", pid, err)
+	}
+	c.adopted = &adopted{pid: pid, file: os.NewFile(uintptr(fd), "container")}
+	root, err := c.openRoot()
+	if err != nil {
+		return fmt.Errorf("open the container's root: %w", err)
+	}
+	defer unix.Close(root)
+	return likeOurs(root)
+}
+
+// likeOurs gives the root directory of a container of Podman the mode that
+// cells have (likeLower), and takes away the link that Podman puts into /etc
+// of every image that has none.
+func likeOurs(root int) error {
+	if err := unix.Fchmodat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", root), 0o755, 0); err != nil {
+		return fmt.Errorf("set the mode of the container's root: %w", err)
+	}
+	return nil
+}
+
+// openRoot opens the root directory that commands of the cell see.
+func (c *cell) openRoot() (int, error) {
+	path := c.rootfs()
+	switch {
+	case c.adopted != nil:
+		path = fmt.Sprintf("/proc/%d/root", c.adopted.pid)
+	case !c.mounted:
+		return -1, fmt.Errorf("cell %s has no root file system", c.name)
+	}
+	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// runs tells whether the cell has a container.
+func (c *cell) runs() bool { return c.runtime != nil || c.adopted != nil }
+
+// release waits until the adopted container's first process is gone, and ends
+// it when it does not go, or when it is asked to.
+func (c *cell) release(kill bool, end *End) error {
+	a := c.adopted
+	defer func() {
+		a.file.Close()
+		c.adopted = nil
+	}()
+	if !kill && a.ended(endGrace) {
+		return nil
+	}
+	end.Killed = true
+	if err := unix.PidfdSendSignal(int(a.file.Fd()), syscall.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
+		return fmt.Errorf("end the container of cell %s: %w", c.name, err)
+	}
+	if !a.ended(endGrace) {
+		return fmt.Errorf("cell %s does not end", c.name)
+	}
+	return nil
+}
+
+// ended waits for the process's end.
+func (a *adopted) ended(grace time.Duration) bool {
+	deadline := time.Now().Add(grace)
+	for {
+		poll := []unix.PollFd{{Fd: int32(a.file.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, int(max(0, time.Until(deadline)).Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
+}
