@@ -53,6 +53,29 @@ func (l *Loader) Resolve(f *File, layers Layers) (*Task, error) {
 	return t, nil
 }
 
+// Check reports what is wrong with the flags of the command line by themselves:
+// two that set the same key.
+func (l Layers) Check() error {
+	_, err := overrideLayer(l.commandLine())
+	return err
+}
+
+// commandLine is what all flags set, as -D would.
+func (l Layers) commandLine() []Override {
+	list := slices.Clone(l.Overrides)
+	set := func(path, value, flag string) {
+		if value != "" {
+			list = append(list, stringOverride(path, value, flag))
+		}
+	}
+	set("agent.model", l.Model, "--model")
+	set("sandbox.driver", l.Driver, "--driver")
+	if !slices.ContainsFunc(list, func(o Override) bool { return o.Path == "agent.type" }) {
+		set("agent.type", l.Type, "--type")
+	}
+	return list
+}
+
 // merger holds the layers of one task, lowest first: base, experiment, file,
 // variant, command line.
 type merger struct {
@@ -78,19 +101,8 @@ func (l *Loader) newMerger(f *File, layers Layers) (*merger, error) {
 	if layers.Variant != nil {
 		m.variant, m.ownSettings = layers.Variant.root, layers.Variant.settings
 	}
-	overrides := layers.Overrides
-	set := func(path, value, flag string) {
-		if value != "" {
-			overrides = append(overrides[:len(overrides):len(overrides)], stringOverride(path, value, flag))
-		}
-	}
-	set("agent.model", layers.Model, "--model")
-	set("sandbox.driver", layers.Driver, "--driver")
-	if !slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "agent.type" }) {
-		set("agent.type", layers.Type, "--type")
-	}
 	var err error
-	m.cli, err = overrideLayer(overrides)
+	m.cli, err = overrideLayer(layers.commandLine())
 	return m, err
 }
 

@@ -45,6 +45,8 @@ type Resolution struct {
 	Rows     []Row
 	Skipped  []Skip
 	Warnings []Problem
+	// Expansions are those of files with a dataset, by path.
+	Expansions map[string]*Expansion
 }
 
 // ErrSkip is the reason of a task with skip: true.
@@ -61,7 +63,9 @@ func (l *Loader) Rows(paths []string, q Request) (*Resolution, error) {
 	if q.Experiment == nil {
 		q.Experiment = baseExperiment()
 	}
-	b := &rowBuilder{loader: l, request: q, out: &Resolution{Warnings: slices.Clone(q.Experiment.Warnings)}}
+	b := &rowBuilder{loader: l, request: q, out: &Resolution{
+		Warnings: slices.Clone(q.Experiment.Warnings), Expansions: map[string]*Expansion{},
+	}}
 	for _, path := range paths {
 		if err := b.add(path); err != nil {
 			return nil, err
@@ -107,6 +111,9 @@ func (b *rowBuilder) add(path string) error {
 		return nil
 	}
 	b.out.Warnings = append(b.out.Warnings, e.Warnings...)
+	if f.Task.Dataset != nil {
+		b.out.Expansions[path] = e
+	}
 	groups, err := b.resolve(e.Files)
 	switch {
 	case errors.Is(err, ErrEarlyStop):
@@ -124,15 +131,18 @@ func (b *rowBuilder) skip(path, id string, reason error) {
 	b.out.Skipped = append(b.out.Skipped, Skip{path, id, reason})
 }
 
-// resolve makes the whole fan-out of one file, or none of it.
+// resolve makes the whole fan-out of one file, or none of it. Its error is of
+// all variants of the first row that has one.
 func (b *rowBuilder) resolve(files []*File) (groups [][]Row, err error) {
 	for _, f := range files {
+		var errs []error
 		for i := range b.request.Experiment.Variants {
 			layers := b.request.Layers
 			layers.Variant = &b.request.Experiment.Variants[i]
 			t, err := b.loader.Resolve(f, layers)
 			if err != nil {
-				return nil, err
+				errs = append(errs, err)
+				continue
 			}
 			count := b.repeats(t, layers.Variant)
 			group := make([]Row, count)
@@ -140,6 +150,9 @@ func (b *rowBuilder) resolve(files []*File) (groups [][]Row, err error) {
 				group[r] = Row{Task: t, File: f, Variant: layers.Variant.ID, Replicate: r}
 			}
 			groups = append(groups, group)
+		}
+		if len(errs) > 0 {
+			return nil, errors.Join(errs...)
 		}
 	}
 	return groups, nil
