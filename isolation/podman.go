@@ -39,7 +39,7 @@ func (c *cell) bootPodman(ctx context.Context) error {
 		return err
 	}
 	watch.lap("create")
-	if err := c.startContainer(ctx); err != nil {
+	if err := c.startContainer(ctx, facts); err != nil {
 		return c.afterFailedStart(err)
 	}
 	watch.lap("start")
@@ -63,7 +63,7 @@ func (c *cell) afterFailedStart(err error) error {
 
 // startContainer attaches to the container, which makes Podman prepare it,
 // adopts it, and starts it.
-func (c *cell) startContainer(ctx context.Context) error {
+func (c *cell) startContainer(ctx context.Context, facts *worker.RootFacts) error {
 	theirs, err := c.channel()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *cell) startContainer(ctx context.Context) error {
 	if err := c.attach(ctx, theirs); err != nil {
 		return &Fault{Tried: "attach to the container", On: c.container, Why: err}
 	}
-	if err := c.adoptContainer(ctx); err != nil {
+	if err := c.adoptContainer(ctx, facts); err != nil {
 		return err
 	}
 	if err := c.runContainer(ctx); err != nil {
@@ -88,10 +88,11 @@ func (c *cell) startContainer(ctx context.Context) error {
 
 // adoptContainer hands the container's first process to the worker, which gives its
 // root directory the mode of a cell's and finds a home for its user.
-func (c *cell) adoptContainer(ctx context.Context) error {
+func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) error {
+	image := &worker.RootFacts{Mtab: facts.Mtab, Work: facts.Work}
 	pid, err := c.containerPID(ctx)
 	if err == nil {
-		_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid})
+		_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image})
 	}
 	if err != nil {
 		return &Fault{Tried: "find the container's first process", On: c.container, Why: c.host.workerFault(err)}

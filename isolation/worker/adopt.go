@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"podgrade/oci"
 )
 
 // A cell of the Podman engine is a container that Podman makes inside our
@@ -57,12 +59,12 @@ func SeccompFile(specFile string) string {
 
 // adopt takes the container whose first process is given, not yet started, for
 // the cell, and gives its root directory what the bundle engine's has.
-func (s *server) adopt(c *cell, pid int) error {
+func (s *server) adopt(c *cell, pid int, image *RootFacts) error {
 	if c.runtime != nil || c.adopted != nil || c.spec == nil {
 		return fmt.Errorf("cell %s cannot adopt a container: it has one, or no specification", c.name)
 	}
-	if pid <= 1 {
-		return fmt.Errorf("adopt a container: %d is no process of one", pid)
+	if pid <= 1 || image == nil {
+		return fmt.Errorf("adopt a container: it needs its image's facts, and %d must be a process of it", pid)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -74,15 +76,47 @@ func (s *server) adopt(c *cell, pid int) error {
 		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer unix.Close(root)
-	return likeOurs(root)
+	return likeOurs(root, image)
 }
 
-// likeOurs gives the root directory of a container of Podman the mode that
-// cells have (likeLower), and takes away the link that Podman puts into /etc
-// of every image that has none.
-func likeOurs(root int) error {
-	if err := unix.Fchmodat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", root), 0o755, 0); err != nil {
-		return fmt.Errorf("set the mode of the container's root: %w", err)
+// likeOurs gives the root file system of a container of Podman what the bundle
+// engine's has (likeLower, makeWork), and takes away the link that Podman puts
+// into every image without an /etc/mtab.
+func likeOurs(root int, image *RootFacts) error {
+	if err := chmodInRoot(root, "/", 0o755); err != nil {
+		return err
+	}
+	if !image.Work {
+		if err := chmodInRoot(root, oci.WorkPath, 0o755); err != nil {
+			return err
+		}
+	}
+	if image.Mtab {
+		return nil
+	}
+	etc, err := openInRoot(root, "etc", unix.O_PATH|unix.O_DIRECTORY)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open the container's /etc: %w", err)
+	}
+	defer unix.Close(etc)
+	if err := unix.Unlinkat(etc, "mtab", 0); err != nil && err != unix.ENOENT {
+		return fmt.Errorf("remove the container's /etc/mtab: %w", err)
+	}
+	return nil
+}
+
+// chmodInRoot sets the mode of a directory.
+func chmodInRoot(root int, path string, mode uint32) error {
+	dir, err := openInRoot(root, path, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		defer unix.Close(dir)
+		err = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", dir), mode)
+	}
+	if err != nil {
+		return fmt.Errorf("set the mode of the container's %s: %w", path, err)
 	}
 	return nil
 }

@@ -32,7 +32,20 @@ func factsOf(dir string) (*RootFacts, error) {
 	f.Passwd = readInRoot(root, "etc/passwd")
 	f.Group = readInRoot(root, "etc/group")
 	f.Shell = programInRoot(root, "bin/sh")
+	f.Mtab = existsInRoot(root, "etc/mtab")
+	f.Work = existsInRoot(root, oci.WorkPath)
 	return f, nil
+}
+
+// existsInRoot tells whether there is anything at a path, were it a link that
+// leads nowhere.
+func existsInRoot(root int, path string) bool {
+	fd, err := openInRoot(root, path, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
 }
 
 // openInRoot opens a path as a process whose root is the given directory
@@ -81,6 +94,9 @@ func (c *cell) home(user *oci.User, answer *Reply) error {
 		return err
 	}
 	defer unix.Close(root)
+	if err := makeWork(root); err != nil {
+		return err
+	}
 	if filepath.IsAbs(user.Home) && writableInRoot(root, user.Home, user) {
 		answer.Path = user.Home
 		return nil
@@ -112,11 +128,17 @@ func writableInRoot(root int, path string, user *oci.User) bool {
 	return bits&writeAndEnter == writeAndEnter
 }
 
+// makeWork makes the parent of all that is mounted for tasks. The runtime would
+// make it too, crun with a sticky bit.
+func makeWork(root int) error {
+	if err := unix.Mkdirat(root, strings.Trim(oci.WorkPath, "/"), 0o755); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make %s: %w", oci.WorkPath, err)
+	}
+	return nil
+}
+
 func makeHome(root int, user *oci.User) error {
 	parent, name := filepath.Split(oci.FallbackHomePath)
-	if err := unix.Mkdirat(root, strings.Trim(parent, "/"), 0o755); err != nil && err != unix.EEXIST {
-		return fmt.Errorf("make a home: %w", err)
-	}
 	dir, err := openInRoot(root, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("make a home: %w", err)

@@ -259,7 +259,7 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 	case OpEntrust:
 		return s.entrust(c, r.Spec, answer)
 	case OpAdopt:
-		return s.adopt(c, r.PID)
+		return s.adopt(c, r.PID, r.Image)
 	case OpLayers:
 		answer.Missing = c.missingLayer()
 		return nil

@@ -54,6 +54,7 @@ type Request struct {
 	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors; OpEntrust
 	Dir   string          `json:"dir,omitempty"`   // OpLook: where the image is mounted
 	PID   int             `json:"pid,omitempty"`   // OpAdopt: the container's first process
+	Image *RootFacts      `json:"image,omitempty"` // OpAdopt: what OpLook found, without its files
 	Kill  bool            `json:"kill,omitempty"`  // OpFinish: end PID 1 first
 	Keep  bool            `json:"keep,omitempty"`  // OpFinish: the views are used again
 	Sweep string          `json:"sweep,omitempty"` // OpSweep: a directory of the scratch
@@ -119,6 +120,8 @@ type RootFacts struct {
 	Passwd []byte `json:"passwd,omitempty"` // at most 1 MiB
 	Group  []byte `json:"group,omitempty"`  // at most 1 MiB
 	Shell  bool   `json:"shell"`            // /bin/sh leads to a program
+	Mtab   bool   `json:"mtab"`             // there is an /etc/mtab
+	Work   bool   `json:"work"`             // there is an oci.WorkPath
 }
 
 // End is how a cell ended.
