@@ -39,22 +39,11 @@ func (t *terms) add(kind Kind, value, reason string) {
 
 func termsOf(r Request) (*terms, error) {
 	t := &terms{network: oci.Sealed}
-	for _, criterion := range r.Task.SuccessCriteria {
-		if err := t.criterion(criterion, r.Place); err != nil {
-			return nil, err
-		}
+	add := t.grading
+	if r.Phase == oci.Execute {
+		add = t.executing
 	}
-	if r.Phase == oci.Grade && !r.PostRunDone {
-		for _, hook := range r.Task.PostRun {
-			t.command(hook.Command, "post_run", r.Place)
-		}
-	}
-	if r.Place == InCell {
-		if err := t.cell(r); err != nil {
-			return nil, err
-		}
-	}
-	if err := t.paths(r); err != nil {
+	if err := add(r); err != nil {
 		return nil, err
 	}
 	if len(t.commands) > 0 {
@@ -64,25 +53,34 @@ func termsOf(r Request) (*terms, error) {
 	return t, nil
 }
 
-// cell adds what starting a cell of the row needs.
+// grading adds what a grade needs.
+func (t *terms) grading(r Request) error {
+	for _, criterion := range r.Task.SuccessCriteria {
+		if err := t.criterion(criterion, r.Place); err != nil {
+			return err
+		}
+	}
+	if !r.PostRunDone {
+		for _, hook := range r.Task.PostRun {
+			t.command(hook.Command, "post_run", r.Place)
+		}
+	}
+	if r.Place == InCell {
+		if err := t.cell(r); err != nil {
+			return err
+		}
+	}
+	return t.paths(r)
+}
+
+// cell adds what starting a grading cell of the row needs.
 func (t *terms) cell(r Request) error {
-	docker := r.Task.Sandbox.Docker
-	t.image = docker.Image
-	if r.Pin.Known() {
-		t.image = r.Pin.Reference
-		t.add(Image, r.Pin.String(), "a cell of this image is started")
-	} else if docker.DockerfilePath != "" {
-		return &Refusal{
-			What: "the row's image was built from " + docker.DockerfilePath + " and the record does not say which image that gave",
-			Do:   "grade the row on the host that executed it, or pin the image by executing the row with podgrade",
-		}
-	} else if t.image == "" {
-		return &Refusal{
-			What: "the record names no image",
-			Do:   "execute the row again with a task that names one, or grade it with --allow-host-grading",
-		}
-	} else {
-		t.add(Image, t.image, "a cell of the image that has this name now is started; the record holds no pin")
+	imageOf := t.recordedImage
+	if r.Planned {
+		imageOf = t.plannedImage
+	}
+	if err := imageOf(r); err != nil {
+		return err
 	}
 	if err := t.capabilitySet(r); err != nil {
 		return err
@@ -90,11 +88,35 @@ func (t *terms) cell(r Request) error {
 	if err := t.networkOf(r); err != nil {
 		return err
 	}
-	if mounts := docker.ExtraMounts; len(mounts) > 0 {
+	if mounts := r.docker().ExtraMounts; len(mounts) > 0 {
 		return &Refusal{
-			What: "the record mounts " + strings.Join(mounts, ", ") + ", and a grading cell sees nothing of this host but workspace, task directory and reference",
+			What: "the " + r.source() + " mounts " + strings.Join(mounts, ", ") + ", and a grading cell sees nothing of this host but workspace, task directory and reference",
 			Do:   "copy what the criteria need into the task directory, or grade with --allow-host-grading",
 		}
+	}
+	return nil
+}
+
+// recordedImage adds the image of a row that was executed.
+func (t *terms) recordedImage(r Request) error {
+	docker := r.Task.Sandbox.Docker
+	t.image = docker.Image
+	switch {
+	case r.Pin.Known():
+		t.image = r.Pin.Reference
+		t.add(Image, r.Pin.String(), "a cell of this image is started")
+	case docker.DockerfilePath != "":
+		return &Refusal{
+			What: "the row's image was built from " + docker.DockerfilePath + " and the record does not say which image that gave",
+			Do:   "grade the row on the host that executed it, or pin the image by executing the row with podgrade",
+		}
+	case t.image == "":
+		return &Refusal{
+			What: "the record names no image",
+			Do:   "execute the row again with a task that names one, or grade it with --allow-host-grading",
+		}
+	default:
+		t.add(Image, t.image, "a cell of the image that has this name now is started; the record holds no pin")
 	}
 	return nil
 }
@@ -104,10 +126,10 @@ func (t *terms) capabilitySet(r Request) error {
 	case tasks.CapsNone:
 	case tasks.CapsList:
 		if _, err := oci.CapabilityMask(caps.List); err != nil {
-			return &Refusal{What: "the record asks for capabilities: " + err.Error(), Do: "correct the task and execute it again"}
+			return &Refusal{What: "the " + r.source() + " asks for capabilities: " + err.Error(), Do: "correct the task and execute it again"}
 		}
 		t.capabilities = caps.List
-		t.add(Capabilities, strings.Join(caps.List, " "), "commands in the cell may have these, as the record asks")
+		t.add(Capabilities, strings.Join(caps.List, " "), "commands in the cell may have these, as the "+r.source()+" asks")
 	default:
 		t.capabilities = oci.DockerCapabilities()
 		t.add(Capabilities, strings.Join(t.capabilities, " "),
@@ -124,7 +146,7 @@ func (t *terms) networkOf(r Request) error {
 	case tasks.NetworkNone:
 	case tasks.NetworkLLMOnly:
 		return &Refusal{
-			What: "--network recorded was given, and the record asks for llm_only: a grading cell has no network or all of it",
+			What: "--network recorded was given, and the " + r.source() + " asks for llm_only: a grading cell has no network or all of it",
 			Do:   "leave --network out; what the criteria then try to reach is counted and stamped",
 		}
 	default:

@@ -14,12 +14,18 @@ const (
 	OnHost Place = "host"
 )
 
-// Request is what grants are asked for: a recorded task, and how the operator
-// wants it graded.
+// Request is what grants are asked for: a recorded task and how the operator
+// wants it graded, or a task file that is planned.
 type Request struct {
 	Task  *tasks.Task
 	Phase oci.Phase
-	Place Place
+	// Planned: the task is the operator's own file and nothing was executed, so
+	// that its image is only a name; the execute phase pins what it leads to.
+	Planned bool
+	// DefaultImage is the image of a planned row that names none; "": none is
+	// set.
+	DefaultImage string
+	Place        Place
 	// HostAllowed: the operator asked for the host (--allow-host-grading),
 	// which is the answer for reading there.
 	HostAllowed bool

@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"path/filepath"
+	"strings"
+
+	"podgrade/oci"
+	"podgrade/tasks"
+)
+
+// source names where the task comes from.
+func (r Request) source() string {
+	if r.Planned {
+		return "task"
+	}
+	return "record"
+}
+
+// docker is the block that the row's cells are made of: that of a tempdir row
+// counts for nothing, since it runs in the default image.
+func (r Request) docker() tasks.Docker {
+	if r.Planned && r.Task.Sandbox.Driver == tasks.DriverTempdir {
+		return tasks.Docker{Network: tasks.NetworkBridge}
+	}
+	return r.Task.Sandbox.Docker
+}
+
+// WantsDefaultImage tells whether a planned row gets the default image
+// (design: Trust).
+func (r Request) WantsDefaultImage() bool {
+	docker := r.docker()
+	return docker.Image == "" && docker.DockerfilePath == ""
+}
+
+// executing adds what the execute phase needs: all that stands in the task
+// file beyond the prompt and the agent's own cell.
+func (t *terms) executing(r Request) error {
+	for _, hook := range r.Task.PreRun {
+		t.command(hook.Command, "pre_run", r.Place)
+	}
+	if podman := r.Task.Sandbox.Podman; podman != nil && podman.Solution != "" && r.agent() == tasks.Oracle {
+		t.command(podman.Solution, "solution, the oracle agent", r.Place)
+	}
+	t.packages(r.Task.Sandbox.Python, "sandbox.python", r.Place)
+	t.packages(r.Task.Sandbox.Node, "sandbox.node", r.Place)
+	if r.Place == InCell {
+		if err := t.agentCell(r); err != nil {
+			return err
+		}
+	}
+	t.templates(r)
+	return t.taskDirFor(r)
+}
+
+// agentCell adds what starting the agent's cell needs.
+func (t *terms) agentCell(r Request) error {
+	if err := t.plannedImage(r); err != nil {
+		return err
+	}
+	if err := t.capabilitySet(r); err != nil {
+		return err
+	}
+	if podman := r.Task.Sandbox.Podman; podman != nil && podman.SetUID {
+		t.add(Capabilities, "set_uid", "programs of the image may gain the rights of their owner while the agent works")
+	}
+	t.agentNetwork(r)
+	for _, mount := range r.docker().ExtraMounts {
+		reason := "the agent reads and writes it"
+		if strings.HasSuffix(mount, ":ro") {
+			reason = "the agent reads it"
+		}
+		t.add(Mount, mount, reason)
+	}
+	return nil
+}
+
+// plannedImage adds the image that the execute phase starts from.
+func (t *terms) plannedImage(r Request) error {
+	docker := r.docker()
+	switch {
+	case docker.DockerfilePath != "":
+		if r.Phase == oci.Grade {
+			t.add(Image, docker.DockerfilePath, "a cell of the image that was built from it is started")
+			return nil
+		}
+		t.add(Build, docker.DockerfilePath, "an image is built from it, with all of its directory, and a cell of the image is started")
+	case r.WantsDefaultImage() && r.DefaultImage == "":
+		t.add(Image, "the default image", "a cell of it is started; none is set here")
+	case r.WantsDefaultImage():
+		t.image = r.DefaultImage
+		t.add(Image, t.image, "a cell of it is started; it is the default image")
+	default:
+		t.image = docker.Image
+		t.add(Image, t.image, "a cell of it is started")
+	}
+	return nil
+}
+
+// agentNetwork adds the network of the agent's cell.
+func (t *terms) agentNetwork(r Request) {
+	network, _ := r.Task.Network()
+	hosts := strings.Join(r.Task.Sandbox.Hosts(), ", ")
+	switch network {
+	case tasks.NetworkNone:
+	case tasks.NetworkLLMOnly:
+		t.add(Network, network, "the agent reaches the model's API through podgrade")
+	default:
+		t.network, hosts = oci.Egress, ""
+		t.add(Network, network, "the agent reaches every network but this host itself")
+	}
+	if hosts != "" {
+		t.add(Network, hosts, "the agent reaches these hosts through podgrade")
+	}
+}
+
+// packages adds the installation of packages into the workspace.
+func (t *terms) packages(block *tasks.Packages, key string, place Place) {
+	if block != nil && len(block.EnvPackages) > 0 {
+		t.command("install "+strings.Join(block.EnvPackages, " "), key+".env_packages", place)
+	}
+}
+
+// templates adds what the workspace is filled with, and the agent's plugins.
+func (t *terms) templates(r Request) {
+	for _, source := range r.Task.Sandbox.TemplateSources {
+		switch source.Type {
+		case tasks.TemplateDir:
+			t.add(Path, source.Path, "a template: the agent gets a copy")
+		case tasks.Repo:
+			t.command("git clone "+source.URL, "template_sources", OnHost)
+		}
+	}
+	if r.Task.Agent == nil {
+		return
+	}
+	loader := &tasks.Loader{Env: r.Lookup}
+	for _, plugin := range r.Task.Agent.Plugins {
+		if dir, ok := loader.PluginDir(plugin, filepath.Dir(r.TaskFile)); ok {
+			t.add(Path, dir, "a plugin: the agent can read all of it")
+		}
+	}
+}
+
+// taskDirFor adds the task directory where pre_run gets a copy of it.
+func (t *terms) taskDirFor(r Request) error {
+	if len(r.Task.PreRun) == 0 {
+		return nil
+	}
+	dir, err := taskDir(r)
+	if err == nil && dir != "" {
+		t.taskDir = dir
+		t.add(Path, dir, "the task directory: pre_run gets a copy, which is gone before the agent starts")
+	}
+	return err
+}
+
+func (r Request) agent() string {
+	if r.Task.Agent == nil {
+		return ""
+	}
+	return r.Task.Agent.Type
+}
