@@ -25,12 +25,3 @@ func checkRegex(pattern string, flags int) error {
 	}
 	return err
 }
-
-// CanCheck returns why a criterion can never be checked, whatever the agent
-// leaves: Check would end in an *AuthorError. It is nil for all others.
-func CanCheck(criterion tasks.Criterion) error {
-	if c, ok := criterion.(*tasks.ReferenceComparison); ok {
-		return methodOffered(c.ComparisonMethod)
-	}
-	return nil
-}

@@ -71,14 +71,6 @@ func (j *judging) referenceComparison(ctx context.Context, c *tasks.ReferenceCom
 	return p.outcome(), nil
 }
 
-// methodOffered is a misuse for the one method that podgrade does not have.
-func methodOffered(method string) error {
-	if method != "complexity" {
-		return nil
-	}
-	return misusef("comparison_method complexity is not offered: its formula belongs to a Python package that images do not have; use ast or token, or a run_command that computes it")
-}
-
 // referenceFile finds the reference file and gives its path in the cell.
 func (j *judging) referenceFile(ctx context.Context, name string) (string, error) {
 	file, err := j.where.Reference.Stat(ctx, name)
