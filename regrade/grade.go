@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"podgrade/isolation"
 	"podgrade/oci"
@@ -155,7 +158,30 @@ func (g *grading) read() error {
 		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
 			Do: "execute the row again with a task file that podgrade reads"}
 	}
-	return nil
+	return authorErrors(g.row.Dir, g.task)
+}
+
+// authorErrors refuses criteria that no cell is needed to find wrong, all of
+// them in one go.
+func authorErrors(dir string, task *tasks.Task) error {
+	var all *multierror.Error
+	for _, wrong := range criteria.Validate(task.SuccessCriteria) {
+		all = multierror.Append(all, wrong)
+	}
+	if all == nil {
+		return nil
+	}
+	all.ErrorFormat = oneALine
+	return &Error{Kind: TaskFault, Tried: "check the criteria of", On: dir, Why: all, Do: "correct the task file and execute the row again"}
+}
+
+// oneALine lists errors, each on a line of its own.
+func oneALine(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		b.WriteString("\n  - " + err.Error())
+	}
+	return b.String()
 }
 
 // where routes the grade (spec/regrade.md 1.2).
@@ -279,6 +305,10 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Trajectory:      trajectory,
 		NetworkWithheld: g.networkWithheld(),
 		Sink:            g.logs,
+		Ignore:          criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns),
+	}
+	if g.accepted.TaskDir() != "" {
+		where.TaskDir = spot.taskDir()
 	}
 	if g.accepted.Reference() != "" {
 		where.Reference, where.ReferencePath = spot.reference(), spot.places.Reference

@@ -557,3 +557,11 @@ func TestGradeCellFile(t *testing.T) {
 		t.Errorf("cell file: %s", c.file(record.GradeCellFile))
 	}
 }
+
+func TestACriterionThatCannotBeCheckedIsRefusedBeforeAnythingStarts(t *testing.T) {
+	wrong := &tasks.ReferenceComparison{AgentFile: "a.py", ReferenceFile: "b.py", ComparisonMethod: "complexity"}
+	wrong.Type, wrong.Description = "reference_comparison", "compares"
+	c := newCase(t, fixture.Pinned, criteriaOf(wrong))
+	c.refused(TaskFault, "complexity", false)
+	c.unchanged()
+}

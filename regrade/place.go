@@ -152,13 +152,17 @@ func (p *place) List(ctx context.Context, name string) ([]criteria.File, error) 
 // reference reads the reference directory.
 func (p *place) reference() criteria.Files { return below{p, inReference} }
 
-// below is a tree of the place: the workspace or the reference.
+// taskDir reads the task directory.
+func (p *place) taskDir() criteria.Files { return below{p, inTaskDir} }
+
+// below is a tree of the place: workspace, task directory or reference.
 type below struct {
 	place *place
 	tree  func(isolation.Places) string
 }
 
 func inWorkspace(p isolation.Places) string { return p.Workspace }
+func inTaskDir(p isolation.Places) string   { return p.TaskDir }
 func inReference(p isolation.Places) string { return p.Reference }
 
 // cell returns the cell and the tree's place in it.
