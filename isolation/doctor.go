@@ -113,6 +113,8 @@ func tryWorker(ctx context.Context, o Options, f *hostfacts.Facts) {
 	h, err := trialHost(ctx, o)
 	if err != nil {
 		f.Worker.Problem = cause(err)
+		var failed *os.PathError
+		f.Worker.Denied = errors.As(err, &failed) && failed.Op == "fork/exec"
 		return
 	}
 	defer h.leave()
@@ -218,8 +220,9 @@ func (i podmanInfo) mountProgram() string {
 	if string(i.Store.Options["overlay.use_composefs"]) == `"true"` {
 		return "composefs"
 	}
-	if _, err := os.Stat(filepath.Join(i.Store.Root, "overlay", ".has-mount-program")); err == nil {
-		return "another program than the kernel, once"
+	// The store remembers, and Podman refuses to use it otherwise.
+	if text, err := os.ReadFile(filepath.Join(i.Store.Root, "overlay", ".has-mount-program")); err == nil && strings.TrimSpace(string(text)) == "true" {
+		return "another program than the kernel"
 	}
 	return ""
 }

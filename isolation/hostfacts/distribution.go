@@ -73,7 +73,19 @@ func install(s System, programs ...string) string {
 // sysctl sets a setting now and at every start of the machine.
 func sysctl(setting string) []string {
 	return []string{
-		"echo '" + setting + "' | sudo tee /etc/sysctl.d/99-rootless.conf",
+		"echo " + quote(setting) + " | sudo tee /etc/sysctl.d/99-rootless.conf",
 		"sudo sysctl --system",
 	}
+}
+
+// quote makes a fact safe to stand in a command line: facts of another host
+// are not ours, and people copy what a remedy says.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/@:+=-", r)
+	}
+	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -49,6 +49,7 @@ type User struct {
 	UID        int    `json:"uid"`
 	Name       string `json:"name"`
 	Home       string `json:"home"`
+	Local      bool   `json:"local"`       // in /etc/passwd, not in a directory service
 	RuntimeDir Place  `json:"runtime_dir"` // XDG_RUNTIME_DIR
 	// NoNewPrivs: the process may not gain privileges by set-uid programs.
 	NoNewPrivs bool `json:"no_new_privs"`
@@ -125,6 +126,8 @@ type Place struct {
 type Worker struct {
 	Tried   bool   `json:"tried"`
 	Problem string `json:"problem,omitempty"` // it did not start
+	// Denied: the kernel gave it no user namespace.
+	Denied  bool   `json:"denied,omitempty"`
 	IDs     uint32 `json:"ids"`               // of its user namespace
 	Overlay string `json:"overlay,omitempty"` // why an overlay did not work
 	Nested  string `json:"nested,omitempty"`  // why the namespaces of a cell could not be made

@@ -14,6 +14,9 @@ const limitsIgnored = "rows run without their limits of memory, processors and p
 func judgeCgroups(f Facts) Finding {
 	c := f.Cgroups
 	const see = "Control groups"
+	if f.User.UID == 0 {
+		return Finding{Found: notForRoot}
+	}
 	if c.Layout != LayoutUnified {
 		return Finding{Status: Degraded, Found: orUnknown(c.Layout) + " layout", Means: limitsIgnored, Do: unify(f.System), See: see}
 	}
@@ -112,7 +115,7 @@ func judgeLabels(f Facts) Finding {
 	s := f.Security
 	var found []string
 	if s.SELinux != "" {
-		found = append(found, strings.TrimSpace("SELinux "+s.SELinux+" "+s.Context))
+		found = append(found, strings.TrimSpace("SELinux "+s.SELinux+", podgrade relabels nothing: "+s.Context))
 	}
 	if s.AppArmor {
 		found = append(found, strings.TrimSpace("AppArmor "+s.Profile))
@@ -127,8 +130,8 @@ func judgeLabels(f Facts) Finding {
 		finding.Found += "; Podman's store is labelled " + f.Store.Label
 		finding.Means = "programs of an image may be refused their libraries"
 		finding.Do = []string{
-			"sudo semanage fcontext -a -e " + defaultStore(f.User) + " " + f.Store.Path,
-			"restorecon -R -v " + f.Store.Path,
+			"sudo semanage fcontext -a -e " + quote(defaultStore(f.User)) + " " + quote(f.Store.Path),
+			"restorecon -R -v " + quote(f.Store.Path),
 		}
 	case strings.HasSuffix(s.Profile, "(enforce)"):
 		finding.Status = Degraded

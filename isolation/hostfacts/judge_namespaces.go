@@ -20,7 +20,7 @@ func judgeNamespaces(f Facts) Finding {
 		return broken(strings.Join(n.None, ", ")+": 0", sysctl(n.None[0]+"=28633")...)
 	case !f.Worker.Tried:
 		return Finding{Found: "the settings allow them; the worker was not tried"}
-	case f.Worker.Problem != "" && len(causes(f)) > 0:
+	case f.Worker.Problem != "" && !f.Worker.Denied && len(causes(f)) > 0:
 		// The namespace itself is not to blame: its own check says more.
 		return Finding{Found: "the settings allow them; the worker did not start, see: " + strings.Join(causes(f), ", ")}
 	case f.Worker.Problem != "" && n.AppArmorRestrict > 0:
@@ -61,9 +61,10 @@ func causes(f Facts) []string {
 // namespaces: a profile that gives it the one right, and is unconfined
 // otherwise. It is podgrade itself that makes the namespace.
 func appArmorProfile(program string) []string {
-	if program == "" {
+	if program == "" || quote(program) != program {
 		program = "/usr/local/bin/podgrade"
 	}
+	// A path of other characters would need two kinds of quotes.
 	return []string{
 		`printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile podgrade "` + program + `" flags=(unconfined) {\n  userns,\n}\n' | sudo tee /etc/apparmor.d/podgrade`,
 		"sudo apparmor_parser -r /etc/apparmor.d/podgrade",

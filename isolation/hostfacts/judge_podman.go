@@ -71,7 +71,7 @@ func judgeDriver(f Facts) Finding {
 	const see = "The storage driver"
 	switch {
 	case p.Driver == "":
-		return Finding{Found: "not known: podman info did not run"}
+		return Finding{Found: unasked(f)}
 	case p.Driver != overlayDriver:
 		return Finding{Status: Degraded, Found: p.Driver, Means: "its images have no layers that can be mounted: cells are made by the engine podman, which takes some 200 ms more for each", Do: reset, See: see}
 	case p.MountProgram != "":
@@ -82,10 +82,20 @@ func judgeDriver(f Facts) Finding {
 	return Finding{Found: "overlay, mounted by the kernel"}
 }
 
+// unasked says why nothing is known of the store.
+func unasked(f Facts) string {
+	if f.User.UID == 0 {
+		return notForRoot
+	}
+	return "not known: podman info did not run"
+}
+
 func judgeOverlay(f Facts) Finding {
 	switch {
 	case f.Worker.Tried && f.Worker.Problem == "" && f.Worker.Overlay == "":
 		return Finding{Found: "mounted, and files of a lower directory renamed and removed"}
+	case f.User.UID == 0:
+		return Finding{Found: notForRoot}
 	case f.Worker.Overlay == "":
 		return Finding{Found: "not tried: there is no worker"}
 	case judgeScratch(f).Status == Broken:

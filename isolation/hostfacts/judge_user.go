@@ -10,12 +10,15 @@ func judgeUser(f Facts) Finding {
 	if f.User.UID == 0 {
 		return Finding{
 			Status: Broken, Found: "root",
-			Means: "podgrade wants an ordinary user, and refuses to start as root; what follows was judged for root and may differ for that user",
+			Means: "podgrade wants an ordinary user, and refuses to start as root; what depends on the user was not looked at",
 			Do:    []string{"run podgrade as the user who owns the rows"},
 		}
 	}
 	return Finding{Found: fmt.Sprintf("%s (%d)", orUnknown(f.User.Name), f.User.UID)}
 }
+
+// notForRoot is said where what root has tells nothing about the user.
+const notForRoot = "not looked at for root"
 
 func judgeInstall(f Facts) Finding {
 	if f.Install.Problem == "" {
@@ -56,6 +59,9 @@ func judgeKernel(f Facts) Finding {
 const mapSize = 65535
 
 func judgeSubordinateIDs(f Facts) Finding {
+	if f.User.UID == 0 {
+		return Finding{Found: notForRoot}
+	}
 	n := min(f.IDs.Users, f.IDs.Groups)
 	found := fmt.Sprintf("%d users, %d groups", f.IDs.Users, f.IDs.Groups)
 	if f.IDs.Problem != "" {
@@ -82,16 +88,18 @@ func judgeSubordinateIDs(f Facts) Finding {
 // so the range is one that the files have free.
 func addRanges(f Facts) []string {
 	first := max(f.IDs.FirstFree, 100000)
-	span := strconv.FormatUint(first, 10) + "-" + strconv.FormatUint(first+mapSize, 10)
-	return []string{
-		fmt.Sprintf("sudo usermod --add-subuids %s --add-subgids %s %s", span, span, nameOrID(f.User)),
-		"podman system migrate",
+	last := first + mapSize
+	add := fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", first, last, nameOrID(f.User))
+	if !f.User.Local { // usermod knows no users of a directory service
+		add = fmt.Sprintf("echo %s:%d:%d | sudo tee -a /etc/subuid /etc/subgid", nameOrID(f.User), first, last-first+1)
 	}
+	return []string{add, "podman system migrate"}
 }
 
+// nameOrID names the user in a command line.
 func nameOrID(u User) string {
 	if u.Name != "" {
-		return u.Name
+		return quote(u.Name)
 	}
 	return strconv.Itoa(u.UID)
 }
@@ -150,6 +158,9 @@ func restoreMappers(s System) []string {
 }
 
 func judgeRuntimeDir(f Facts) Finding {
+	if f.User.UID == 0 {
+		return Finding{Found: notForRoot}
+	}
 	dir := f.User.RuntimeDir
 	if dir.Path != "" && dir.Problem == "" {
 		return Finding{Found: dir.Path}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,7 +43,7 @@ func (t tree) number(name string) int64 {
 }
 
 func (t tree) system() System {
-	s := System{Kernel: strings.TrimSpace(t.text("proc/sys/kernel/osrelease")), Systemd: t.has("run/systemd/system")}
+	s := System{Kernel: strings.TrimSpace(t.text("proc/sys/kernel/osrelease")), Systemd: t.has("run/systemd/system"), Like: []string{}}
 	release := t.text("etc/os-release")
 	if release == "" {
 		release = t.text("usr/lib/os-release")
@@ -52,7 +53,8 @@ func (t tree) system() System {
 	switch {
 	case t.has("run/.containerenv"):
 		s.Container = "podman"
-	case t.has(".dockerenv"):
+	case t.has(".dockerenv") && slices.Contains(overlays, fileSystemOf(mounts(t.text("proc/self/mountinfo")), "/")):
+		// The file alone may be in a machine that was made of an image.
 		s.Container = "docker"
 	case t.has("run/systemd/container"):
 		s.Container = strings.TrimSpace(t.text("run/systemd/container"))
@@ -61,6 +63,16 @@ func (t tree) system() System {
 		s.Container = ""
 	}
 	return s
+}
+
+// local tells whether the user is in the host's own list of users.
+func (t tree) local(name string) bool {
+	for line := range strings.Lines(t.text("etc/passwd")) {
+		if known, _, _ := strings.Cut(line, ":"); known == name {
+			return name != ""
+		}
+	}
+	return false
 }
 
 func (t tree) namespaces() Namespaces {

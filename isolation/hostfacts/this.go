@@ -29,6 +29,7 @@ func ReadThis(scratch string) Facts {
 		Security:   root.security(),
 	}
 	f.System.Arch = runtime.GOARCH
+	f.User.Local = root.local(f.User.Name)
 	f.System.Openat2 = hasOpenat2()
 	f.IDs.NewUIDMap, f.IDs.NewGIDMap = mapper("newuidmap"), mapper("newgidmap")
 	f.Security.Landlock = landlock()
@@ -180,4 +181,20 @@ func landlock() int {
 		return 0
 	}
 	return int(version)
+}
+
+// MountPoints are the directories on which something is mounted, but for the
+// root directory.
+func MountPoints() ([]string, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var points []string
+	for _, m := range mounts(string(text)) {
+		if m.point != "/" {
+			points = append(points, m.point)
+		}
+	}
+	return points, nil
 }

@@ -1,0 +1,49 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"podgrade/isolation/tree"
+	"podgrade/isolation/worker"
+)
+
+// RemoveTree removes everything in the directory dir, whoever of this user's
+// ids owns it, and follows no link. dir itself stays. What is mounted below it would be
+// emptied too: see hostfacts.MountPoints. A tree that holds files
+// of subordinate ids is removed in podgrade's user namespace; any other needs
+// neither a worker nor Podman.
+func RemoveTree(ctx context.Context, o Options, dir *os.File) error {
+	if err := tree.Empty(int(dir.Fd())); err == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return removeInside(ctx, o, dir)
+}
+
+func removeInside(ctx context.Context, o Options, dir *os.File) (err error) {
+	if err := refuseRoot(); err != nil {
+		return err
+	}
+	if o, err = o.withDefaults(); err != nil {
+		return err
+	}
+	h, err := trialHost(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.leave()) }()
+	said := &tail{max: 4 << 10}
+	code, err := h.execInside(ctx, h.workerArgs(worker.StageRemove), hostEnv(), dir, io.Discard, said)
+	if err == nil && code != 0 {
+		err = errors.New(said.String())
+	}
+	if err != nil {
+		return &Fault{Tried: "remove what is in", On: dir.Name(), Why: err, Do: "remove it as the user who owns it"}
+	}
+	return nil
+}
