@@ -559,9 +559,9 @@ func TestGradeCellFile(t *testing.T) {
 }
 
 func TestACriterionThatCannotBeCheckedIsRefusedBeforeAnythingStarts(t *testing.T) {
-	wrong := &tasks.ReferenceComparison{AgentFile: "a.py", ReferenceFile: "b.py", ComparisonMethod: "complexity"}
-	wrong.Type, wrong.Description = "reference_comparison", "compares"
+	// A case-insensitive backreference under the ASCII flag has no translation.
+	wrong := &tasks.FileMatchesRegex{Base: base(tasks.TypeFileMatchesRegex, "a pattern"), Path: "a.txt", Pattern: `(?ai)(k)\1`, MustMatch: true}
 	c := newCase(t, fixture.Pinned, criteriaOf(wrong))
-	c.refused(TaskFault, "complexity", false)
+	c.refused(TaskFault, "a pattern", false)
 	c.unchanged()
 }
