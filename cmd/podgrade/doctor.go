@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -93,13 +92,6 @@ func factSource(c *cli.Context) (source hostfacts.Source, done func() error, err
 // mostFound is how many characters of what was found a line of the table shows;
 // what is wrong is shown in full below it.
 const mostFound = 100
-
-func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
 
 // printReport prints a line for each check, then what is wrong, worst first.
 func printReport(w io.Writer, report hostfacts.Report) error {
