@@ -53,9 +53,8 @@ func (l *Loader) Resolve(f *File, layers Layers) (*Task, error) {
 	return t, nil
 }
 
-// Check reports what is wrong with the flags of the command line by themselves:
-// two that set the same key.
-func (l Layers) Check() error {
+// check finds two flags of the command line that set the same key.
+func (l Layers) check() error {
 	_, err := overrideLayer(l.commandLine())
 	return err
 }

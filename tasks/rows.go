@@ -20,6 +20,15 @@ type Request struct {
 	IncludeSkipped    bool     // also tasks with skip: true
 }
 
+// Check reports what is wrong with the request by itself, whatever the task
+// files say: the number of replicates, and flags that set the same key.
+func (q Request) Check() error {
+	if q.Repeats < 0 || q.Repeats > maxRepeats {
+		return fmt.Errorf("cannot run each task %d times: repeats is from 1 to %d", q.Repeats, maxRepeats)
+	}
+	return q.Layers.check()
+}
+
 // Row is one task × variant × replicate.
 type Row struct {
 	Task      *Task // resolved; replicates share it
@@ -58,7 +67,7 @@ var ErrSkip = errors.New("skip: true")
 // second ones, and so on.
 func (l *Loader) Rows(paths []string, q Request) (*Resolution, error) {
 	if q.Repeats < 0 || q.Repeats > maxRepeats {
-		return nil, fmt.Errorf("cannot run each task %d times: repeats is from 1 to %d", q.Repeats, maxRepeats)
+		return nil, q.Check()
 	}
 	if q.Experiment == nil {
 		q.Experiment = baseExperiment()

@@ -48,7 +48,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Version:   version,
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{evaluateCommand(), imagesCommand(), doctorCommand(), gcCommand(), rmCommand()},
+		Commands:  []*cli.Command{evaluateCommand(), planCommand(), schemaCommand(), initCommand(), imagesCommand(), doctorCommand(), gcCommand(), rmCommand()},
 		// The library would print errors and end the process by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageError,
