@@ -50,22 +50,12 @@ func (h *Host) Hold(ctx context.Context, image Image) (release func() error, err
 
 // processIdentity names this process for good: a pid alone is given again.
 func processIdentity() (string, error) {
-	stat, err := os.ReadFile("/proc/self/stat")
+	start, err := startTime("self")
 	if err != nil {
 		return "", err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", err
-	}
-	// The command name, in parentheses, may hold anything: count from behind it.
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	const startTime = 19 // field 22 of proc(5), less pid and name, from 0
-	if len(fields) <= startTime {
-		return "", fmt.Errorf("/proc/self/stat has %d fields", len(fields)+2)
-	}
-	return fmt.Sprintf("%d:%s:%s", os.Getpid(), fields[startTime], strings.TrimSpace(string(boot))), nil
+	boot, err := bootID()
+	return fmt.Sprintf("%d:%s:%s", os.Getpid(), start, boot), err
 }
 
 // CheckImage implements Cell: a cell whose image is removed under it sees

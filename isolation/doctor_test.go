@@ -1,0 +1,85 @@
+package isolation_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"podgrade/isolation"
+	"podgrade/isolation/hostfacts"
+)
+
+func facts(t *testing.T, o isolation.Options) hostfacts.Facts {
+	t.Helper()
+	f, err := isolation.ThisHost{Options: o}.Facts(ctx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(o.Scratch); len(left) > 0 {
+		t.Errorf("the doctor left %v", left)
+	}
+	return f
+}
+
+func status(t *testing.T, f hostfacts.Facts, check string) hostfacts.Status {
+	t.Helper()
+	for _, finding := range hostfacts.Examine(f).Checks {
+		if finding.Check == check {
+			return finding.Status
+		}
+	}
+	t.Fatalf("there is no check %q", check)
+	return ""
+}
+
+// TestDoctorOfAHostThatMakesCells: this host makes cells, as the other tests
+// show.
+func TestDoctorOfAHostThatMakesCells(t *testing.T) {
+	f := facts(t, options(t))
+	for _, finding := range hostfacts.Examine(f).Checks {
+		if finding.Status == hostfacts.Broken {
+			t.Errorf("%+v", finding)
+		}
+	}
+	if w := f.Worker; !w.Tried || w.Problem != "" || w.Overlay != "" || w.Nested != "" || w.IDs < 65536 {
+		t.Errorf("worker: %+v", w)
+	}
+	if f.Podman.Driver != "overlay" || f.Podman.Version == "" || f.Store.Path == "" || f.Store.FileSystem == "" || len(f.Runtimes) == 0 {
+		t.Errorf("podman: %+v, store: %+v, runtimes: %+v", f.Podman, f.Store, f.Runtimes)
+	}
+}
+
+func TestDoctorWithoutPodmanStillTriesTheWorker(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"newuidmap", "newgidmap"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	f := facts(t, options(t))
+	if !f.Worker.Tried || f.Worker.Problem != "" || f.Worker.Overlay != "" {
+		t.Errorf("worker: %+v", f.Worker)
+	}
+	for _, check := range []string{"podman", "runtime"} {
+		if got := status(t, f, check); got != hostfacts.Broken {
+			t.Errorf("%s is %s", check, got)
+		}
+	}
+	if got := status(t, f, "user namespaces"); got != hostfacts.OK {
+		t.Errorf("user namespaces are %s", got)
+	}
+}
+
+func TestDoctorFindsABrokenInstallation(t *testing.T) {
+	o := options(t)
+	o.Libexec = t.TempDir()
+	if got := status(t, facts(t, o), "installation"); got != hostfacts.Broken {
+		t.Errorf("installation is %s", got)
+	}
+}
