@@ -39,7 +39,11 @@ func (c *cell) bootPodman(ctx context.Context) error {
 		return err
 	}
 	watch.lap("create")
-	if err := c.startContainer(ctx, facts); err != nil {
+	if err := c.prepareContainer(ctx, facts); err != nil {
+		return c.afterFailedStart(err)
+	}
+	watch.lap("prepare")
+	if err := c.startContainer(ctx); err != nil {
 		return c.afterFailedStart(err)
 	}
 	watch.lap("start")
@@ -61,9 +65,9 @@ func (c *cell) afterFailedStart(err error) error {
 	return err
 }
 
-// startContainer attaches to the container, which makes Podman prepare it,
-// adopts it, and starts it.
-func (c *cell) startContainer(ctx context.Context, facts *worker.RootFacts) error {
+// prepareContainer attaches to the container, which makes Podman prepare it,
+// and adopts it.
+func (c *cell) prepareContainer(ctx context.Context, facts *worker.RootFacts) error {
 	theirs, err := c.channel()
 	if err != nil {
 		return err
@@ -71,9 +75,11 @@ func (c *cell) startContainer(ctx context.Context, facts *worker.RootFacts) erro
 	if err := c.attach(ctx, theirs); err != nil {
 		return &Fault{Tried: "attach to the container", On: c.container, Why: err}
 	}
-	if err := c.adoptContainer(ctx, facts); err != nil {
-		return err
-	}
+	return c.adoptContainer(ctx, facts)
+}
+
+// startContainer lets the container run, until its supervisor says hello.
+func (c *cell) startContainer(ctx context.Context) error {
 	if err := c.runContainer(ctx); err != nil {
 		return &Fault{Tried: "start the container", On: c.container, Why: err}
 	}
