@@ -133,7 +133,7 @@ func (p *planner) file(path string) *PlannedFile {
 		}
 		planned.refuse(skip.Reason)
 	}
-	planned.Warnings = findings(resolution.Warnings[len(p.plan.Experiment.Warnings):])
+	planned.Warnings = add(planned.Warnings, findings(resolution.Warnings[len(p.plan.Experiment.Warnings):])...)
 	if e := resolution.Expansions[path]; e != nil {
 		planned.Dataset = &PlannedDataset{Rows: e.Rows, Selected: len(e.Files), Selectors: append([]string{}, e.Selectors...), Strata: e.Strata}
 	}

@@ -1,6 +1,10 @@
 package tasks
 
-import "errors"
+import (
+	"errors"
+	"strings"
+	"unicode"
+)
 
 // ErrUntranslatable is wrapped by the error of Loader.Regex for a pattern that
 // is right in Python but that podgrade cannot run. Such a pattern is an author
@@ -18,8 +22,25 @@ func (d *decoder) pattern(n *node, path, text string, flags int, strict bool) {
 	switch {
 	case err == nil:
 	case strict || errors.Is(err, ErrUntranslatable):
-		d.fail(n, path, "%s: %s", quote(text), quoteBare(err.Error()))
+		d.fail(n, path, "%s: %s", quote(text), reasonText(err))
 	default:
-		d.warn(n, path, "%s is not a regular expression and will score 0.0: %s", quote(text), quoteBare(err.Error()))
+		d.warn(n, path, "%s is not a regular expression and will score 0.0: %s", quote(text), reasonText(err))
 	}
+}
+
+// reasonText is what an error of Loader.Regex says, in bounds and on one line;
+// it may quote the pattern.
+func reasonText(err error) string {
+	const limit = 300 // characters
+	text := []rune(err.Error())
+	cut := ""
+	if len(text) > limit {
+		text, cut = text[:limit], "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, string(text)) + cut
 }

@@ -206,6 +206,7 @@ func summary(made *regrade.Plan) string {
 		switch {
 		case len(file.Problems) > 0:
 			refused++
+			continue
 		case len(file.Unresolved) > 0:
 			unresolved++
 		case file.Skipped != "":

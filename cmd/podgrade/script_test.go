@@ -27,7 +27,9 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(oci.EnvInContainer, "")
-			return nil
+			schema, err := filepath.Abs("../../docs/task.schema.json")
+			env.Setenv("SCHEMA", schema)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"row":    writeRow,
