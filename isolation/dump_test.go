@@ -11,6 +11,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/oci"
 )
 
 // dump runs the cell dump in a cell: build/test/celldump, given in the
@@ -49,7 +50,17 @@ func TestBothEnginesGiveTheSameSurroundings(t *testing.T) {
 		{"docker, root", func() isolation.Image { return as(t, "") }, withDockerCapabilities},
 		{"docker, 1000", func() isolation.Image { return as(t, "1000") }, withDockerCapabilities},
 		{"sealed, 65532", func() isolation.Image { return as(t, "65532") }, nil},
+		{"sealed, a named user", func() isolation.Image { return as(t, testimages.GraderName) }, nil},
+		{"sealed, a user and another group", func() isolation.Image { return as(t, "1000:65532") }, nil},
 		{"sealed, Debian", func() isolation.Image { return image(t, testimages.Debian()) }, nil},
+		{"docker, Debian", func() isolation.Image { return image(t, testimages.Debian()) }, withDockerCapabilities},
+		{"sealed, an image without anything", func() isolation.Image { return image(t, testimages.Empty()) }, nil},
+		{"with limits", func() isolation.Image { return as(t, "") }, func(o *isolation.Order) {
+			o.Plan.Limits = oci.Limits{MemoryMB: 512, PIDs: 100, CPUs: 1}
+		}},
+		{"with a host name, a task directory and a reference", func() isolation.Image { return as(t, "") }, func(o *isolation.Order) {
+			o.Plan.Hostname, o.TaskDir, o.Reference = "elsewhere", t.TempDir(), t.TempDir()
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := c.image()
@@ -62,4 +73,32 @@ func TestBothEnginesGiveTheSameSurroundings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheDumpShowsWhatDiffers: a dump that saw nothing would be equal too.
+func TestTheDumpShowsWhatDiffers(t *testing.T) {
+	sealed := dump(t, isolation.EngineBundle, as(t, ""), nil)
+	for fact, other := range map[string]string{
+		"capabilities: ":    dump(t, isolation.EnginePodman, as(t, ""), withDockerCapabilities),
+		"user and groups: ": dump(t, isolation.EnginePodman, as(t, "1000"), nil),
+		"host name: ": dump(t, isolation.EnginePodman, as(t, ""), func(o *isolation.Order) {
+			o.Plan.Hostname = "elsewhere"
+		}),
+	} {
+		if line(t, sealed, fact) == line(t, other, fact) {
+			t.Errorf("the dump shows no difference in %q", fact)
+		}
+	}
+}
+
+// line is the line of a dump that starts with a fact's name.
+func line(t *testing.T, dump, fact string) string {
+	t.Helper()
+	for l := range strings.Lines(dump) {
+		if strings.HasPrefix(l, fact) {
+			return l
+		}
+	}
+	t.Fatalf("the dump has no fact %q", fact)
+	return ""
 }

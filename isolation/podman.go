@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"podgrade/isolation/protocol"
@@ -40,11 +41,11 @@ func (c *cell) bootPodman(ctx context.Context) error {
 	}
 	watch.lap("create")
 	if err := c.prepareContainer(ctx, facts); err != nil {
-		return c.afterFailedStart(err)
+		return c.failed("prepare the container", err)
 	}
 	watch.lap("prepare")
 	if err := c.startContainer(ctx); err != nil {
-		return c.afterFailedStart(err)
+		return err
 	}
 	watch.lap("start")
 	// Only now: before its supervisor runs the process is the runtime's own,
@@ -56,13 +57,16 @@ func (c *cell) bootPodman(ctx context.Context) error {
 	return nil
 }
 
-// afterFailedStart ends what was begun, and adds what the container said.
-func (c *cell) afterFailedStart(err error) error {
+// failed ends what was begun, and adds what the runtime and Podman said.
+func (c *cell) failed(tried string, err error) error {
 	c.end(true, false)
 	if said := c.stderr; said != nil && said.String() != "" {
-		return fmt.Errorf("%w: %s", err, said)
+		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(said.String(), "\n", "; "))
 	}
-	return err
+	if errors.Is(err, ErrClosed) {
+		err = c.host.workerFault(err)
+	}
+	return &Fault{Tried: tried, On: "of " + c.order.Image.Pin.String(), Why: err, Do: "check that `podman run` works for this user"}
 }
 
 // prepareContainer attaches to the container, which makes Podman prepare it,
@@ -73,7 +77,7 @@ func (c *cell) prepareContainer(ctx context.Context, facts *worker.RootFacts) er
 		return err
 	}
 	if err := c.attach(ctx, theirs); err != nil {
-		return &Fault{Tried: "attach to the container", On: c.container, Why: err}
+		return err
 	}
 	return c.adoptContainer(ctx, facts)
 }
@@ -81,7 +85,7 @@ func (c *cell) prepareContainer(ctx context.Context, facts *worker.RootFacts) er
 // startContainer lets the container run, until its supervisor says hello.
 func (c *cell) startContainer(ctx context.Context) error {
 	if err := c.runContainer(ctx); err != nil {
-		return &Fault{Tried: "start the container", On: c.container, Why: err}
+		return c.failed("start the container", err)
 	}
 	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
 	ctx, cancel := context.WithTimeout(ctx, helloGrace)
@@ -92,20 +96,20 @@ func (c *cell) startContainer(ctx context.Context) error {
 	return nil
 }
 
-// adoptContainer hands the container's first process to the worker, which gives its
-// root directory the mode of a cell's and finds a home for its user.
+// adoptContainer hands the container's first process to the worker, which makes
+// its root file system like the bundle engine's and finds a home for its user.
 func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) error {
-	image := &worker.RootFacts{Mtab: facts.Mtab, Work: facts.Work}
 	pid, err := c.containerPID(ctx)
-	if err == nil {
-		_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image})
-	}
 	if err != nil {
-		return &Fault{Tried: "find the container's first process", On: c.container, Why: c.host.workerFault(err)}
+		return fmt.Errorf("find its first process: %w", err)
+	}
+	image := &worker.RootFacts{Mtab: facts.Mtab, Work: facts.Work}
+	if _, err := c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image}); err != nil {
+		return err
 	}
 	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user})
 	if err != nil {
-		return &Fault{Tried: "find a home for the image's user", Why: c.host.workerFault(err)}
+		return fmt.Errorf("find a home for the image's user: %w", err)
 	}
 	c.made.Home = home.Path
 	return nil
@@ -185,12 +189,12 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	}
 	dir, err := h.podmanSays(ctx, "image", "mount", image.Pin.ID)
 	if err != nil {
-		return nil, mountFault(image, err)
+		return nil, imageFault(image.Pin.String(), err.Error())
 	}
 	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir})
 	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
 	if err := errors.Join(err, unmounting); err != nil {
-		return nil, mountFault(image, err)
+		return nil, imageFault(image.Pin.String(), err.Error())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,10 +203,6 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	}
 	h.facts[image.Pin.ID] = reply.Rootfs
 	return reply.Rootfs, nil
-}
-
-func mountFault(image Image, err error) error {
-	return &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err, Do: "check with `podman image exists` that it is still there"}
 }
 
 // entrust writes the specification where Podman's hook finds it.

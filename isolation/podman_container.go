@@ -49,7 +49,7 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 		return &Fault{Tried: "make a container", Why: err}
 	}
 	lowered, err := specGenerator(oci.Lower(spec, oci.ContainerFacts{
-		Name: c.container, Image: c.order.Image.Pin.ID, Labels: labels,
+		Name: c.container, Image: c.order.Image.Pin.ID, Labels: labels, Runtime: filepath.Base(c.host.runtime.Path),
 		SpecFile: specFile, SeccompProfile: worker.SeccompFile(specFile),
 	}))
 	if err != nil {
@@ -59,11 +59,9 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	if err != nil {
 		return err
 	}
-	created, err := containers.CreateWithSpec(s.with(ctx), lowered, nil)
-	if err != nil {
-		return &Fault{Tried: "make a container", On: "of " + c.order.Image.Pin.String(), Why: err}
+	if _, err := containers.CreateWithSpec(s.with(ctx), lowered, nil); err != nil {
+		return c.failed("make a container", err)
 	}
-	_ = created
 	return nil
 }
 

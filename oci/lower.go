@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ const SpecAnnotation = "podgrade.spec"
 type Container struct {
 	Name        string            `json:"name"`
 	Image       string            `json:"image"` // id: Podman never looks for a name
+	Runtime     string            `json:"oci_runtime"`
 	Entrypoint  []string          `json:"entrypoint"`
 	Command     []string          `json:"command"`
 	Stdin       bool              `json:"stdin"`
@@ -92,6 +94,7 @@ type ContainerIDMap struct {
 type ContainerFacts struct {
 	Name           string
 	Image          string            // id
+	Runtime        string            // name of the OCI runtime
 	Labels         map[string]string // whose the container is
 	SpecFile       string            // of the whole specification
 	SeccompProfile string            // file with the specification's profile
@@ -109,7 +112,7 @@ var podmanMasks = []string{"/sys/dev/block"}
 func Lower(s *specs.Spec, f ContainerFacts) Container {
 	private := ContainerNamespace{Mode: "private"}
 	return Container{
-		Name: f.Name, Image: f.Image, Labels: f.Labels,
+		Name: f.Name, Image: f.Image, Runtime: f.Runtime, Labels: f.Labels,
 		Annotations: map[string]string{SpecAnnotation: f.SpecFile},
 		Entrypoint:  []string{}, Command: slices.Clone(s.Process.Args),
 		Stdin: true, Env: variables(s.Process.Env), UnsetEnvAll: true,
@@ -197,10 +200,10 @@ func podmanRlimits(limits []specs.POSIXRlimit) []specs.POSIXRlimit {
 // root, and its masked paths are those of the specification, not Podman's.
 func Adjust(generated, wanted *specs.Spec) (*specs.Spec, error) {
 	if generated.Root == nil || generated.Process == nil || generated.Linux == nil {
-		return nil, fmt.Errorf("adjust the container of Podman: its configuration has no root, process or Linux part")
+		return nil, errors.New("adjust the container of Podman: its configuration has no root, process or Linux part")
 	}
 	if wanted.Process == nil || wanted.Linux == nil {
-		return nil, fmt.Errorf("adjust the container of Podman: the cell's specification has no process or no Linux part")
+		return nil, errors.New("adjust the container of Podman: the cell's specification has no process or no Linux part")
 	}
 	adjusted := *wanted
 	adjusted.Version = generated.Version

@@ -41,7 +41,7 @@ func TestLoweredSpecificationIsTheGoldenOne(t *testing.T) {
 		"docker-1000": loweredSpec(t, oci.DockerCapabilities(), oci.User{Name: "grader", UID: 1000, GID: 1000, Groups: []uint32{27, 44}}),
 	} {
 		got, err := json.MarshalIndent(oci.Lower(s, oci.ContainerFacts{
-			Name: "podgrade-run-x-cell-1-1", Image: "0123abcd", Labels: map[string]string{"owner": "me"},
+			Name: "podgrade-run-x-cell-1-1", Image: "0123abcd", Runtime: "crun", Labels: map[string]string{"owner": "me"},
 			SpecFile: "/scratch/config.json", SeccompProfile: "/scratch/seccomp.json",
 		}), "", "  ")
 		if err != nil {

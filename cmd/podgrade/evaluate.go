@@ -31,6 +31,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
+			engineFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
 		},
 		OnUsageError: usageError,
@@ -46,6 +47,10 @@ func evaluate(c *cli.Context) error {
 	if network != regrade.NetworkNone && network != regrade.NetworkRecorded {
 		return usage("--network is none or recorded, not %q", network)
 	}
+	engine, err := engineOf(c)
+	if err != nil {
+		return err
+	}
 	row, err := openRow(c.Args().First())
 	if err != nil {
 		return err
@@ -56,7 +61,7 @@ func evaluate(c *cli.Context) error {
 		AllowHost: c.Bool("allow-host-grading"),
 		Network:   network,
 		Workspace: c.String("workspace"),
-		Start:     startEngines(c.App.ErrWriter),
+		Start:     startEngines(c.App.ErrWriter, engine),
 		Notice:    c.App.ErrWriter,
 		Lookup:    os.LookupEnv,
 		Version:   version,
@@ -81,9 +86,9 @@ func openRow(dir string) (*record.Row, error) {
 }
 
 // startEngines starts the real engines, once consent was given.
-func startEngines(log io.Writer) func(context.Context) (regrade.Engines, error) {
+func startEngines(log io.Writer, engine string) func(context.Context) (regrade.Engines, error) {
 	return func(ctx context.Context) (regrade.Engines, error) {
-		host, err := isolation.Start(ctx, isolation.Options{Log: log})
+		host, err := isolation.Start(ctx, isolation.Options{Log: log, Engine: engine})
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ var fileFacts = []fact{
 		return try(unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
 	}},
 	{"a device 0:0 can be made", func() (string, error) {
-		path := filepath.Join(os.TempDir(), "celldump-whiteout")
+		const path = "celldump-whiteout" // in the workspace: overlays refuse it
 		defer os.Remove(path)
 		return try(unix.Mknod(path, unix.S_IFCHR|0o600, 0))
 	}},
