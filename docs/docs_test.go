@@ -156,6 +156,33 @@ func isRun(scripts string, command []string) error {
 	return nil
 }
 
+// TestTaskFilesLoad lets podgrade check the task files that pages show.
+func TestTaskFilesLoad(t *testing.T) {
+	shown := blocks(t, "yaml")
+	if len(shown) == 0 {
+		t.Error("no page shows a task file")
+	}
+	for _, b := range shown {
+		file := filepath.Join(t.TempDir(), "task.yaml")
+		if err := os.WriteFile(file, []byte(strings.Join(b.text, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "plan", file).CombinedOutput(); err != nil {
+			t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
+		}
+	}
+}
+
+// buildDir is what `make build-test` filled.
+func buildDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("PODGRADE_TEST_BUILD")
+	if dir == "" {
+		t.Fatal("PODGRADE_TEST_BUILD is not set: run `make test`")
+	}
+	return dir
+}
+
 // TestTranscripts runs the console blocks of each page, in order, in one
 // directory, and compares what is printed. A line "..." stands for any lines.
 func TestTranscripts(t *testing.T) {
@@ -166,10 +193,7 @@ func TestTranscripts(t *testing.T) {
 	if len(perPage["README.md"]) == 0 {
 		t.Error("README.md shows no command")
 	}
-	build := os.Getenv("PODGRADE_TEST_BUILD")
-	if build == "" {
-		t.Fatal("PODGRADE_TEST_BUILD is not set: run `make test`")
-	}
+	build := buildDir(t)
 	for page, shown := range perPage {
 		t.Run(page, func(t *testing.T) {
 			dir := prepare(t, build)
