@@ -134,7 +134,7 @@ func (o *floorOrder) cells(n, parallel int) ([]time.Duration, error) {
 // crun leaves in its state directory.
 func (o *floorOrder) compileFilter() error {
 	name := fmt.Sprintf("f%d-first", os.Getpid())
-	if err := o.cell(name, "while [ ! -e /work/workspace/go ]; do :; done"); err != nil {
+	if err := o.cell(name, "while [ ! -e "+oci.WorkspacePath+"/go ]; do :; done"); err != nil {
 		return err
 	}
 	return nil
