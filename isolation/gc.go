@@ -1,7 +1,6 @@
 package isolation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
+
+	"podgrade/isolation/process"
 )
 
 // Leftover is something that a podgrade that is no more left behind.
@@ -175,17 +175,17 @@ func (h *Host) deadHolders(ctx context.Context) ([]Leftover, error) {
 	if err := json.Unmarshal(out, &all); err != nil {
 		return nil, &Fault{Tried: "list the holders of images", Why: fmt.Errorf("read podman's answer: %w", err)}
 	}
-	boot, err := bootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return nil, &Fault{Tried: "list the holders of images", Why: err}
 	}
 	var dead []Leftover
 	for _, c := range all {
-		owner, err := parseIdentity(c.Labels[labelHolder])
-		if err != nil || owner.lives(boot) {
+		owner, err := process.Parse(c.Labels[labelHolder])
+		if err != nil || owner.Lives(boot) {
 			continue // what we do not understand, another version may
 		}
-		dead = append(dead, Leftover{Kind: LeftoverHolder, Name: c.ID, PID: owner.pid, Made: time.Unix(c.Created, 0).UTC()})
+		dead = append(dead, Leftover{Kind: LeftoverHolder, Name: c.ID, PID: owner.PID, Made: time.Unix(c.Created, 0).UTC()})
 	}
 	return dead, nil
 }
@@ -196,63 +196,4 @@ func (h *Host) removeHolder(ctx context.Context, id string) error {
 		err = errors.New("podman said: " + said)
 	}
 	return err
-}
-
-// identity is the value of a holder's label, see processIdentity.
-type identity struct {
-	pid   int
-	start string // in clock ticks since the machine started
-	boot  string
-}
-
-func parseIdentity(value string) (identity, error) {
-	parts := strings.Split(value, ":")
-	if len(parts) != 3 {
-		return identity{}, fmt.Errorf("%q is no process id, start time and boot id", value)
-	}
-	pid, err := strconv.Atoi(parts[0])
-	if err != nil || pid < 1 {
-		return identity{}, fmt.Errorf("%q is no process id", parts[0])
-	}
-	if _, err := strconv.ParseUint(parts[1], 10, 64); err != nil {
-		return identity{}, fmt.Errorf("%q is no start time", parts[1])
-	}
-	if parts[2] == "" {
-		return identity{}, errors.New("there is no boot id")
-	}
-	return identity{pid: pid, start: parts[1], boot: parts[2]}, nil
-}
-
-// lives tells whether the process still runs. A process id alone is given
-// again.
-func (i identity) lives(boot string) bool {
-	if i.boot != boot {
-		return false
-	}
-	start, err := startTime(strconv.Itoa(i.pid))
-	if errors.Is(err, os.ErrNotExist) {
-		return false
-	}
-	return err != nil || start == i.start // what cannot be read may live
-}
-
-// bootID names this start of the machine.
-func bootID() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(text)), err
-}
-
-// startTime is when a process started, in clock ticks since the machine did.
-func startTime(pid string) (string, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
-	if err != nil {
-		return "", err
-	}
-	// The command name, in parentheses, may hold anything: count from behind it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const at = 19 // field 22 of proc(5), less pid and name, from 0
-	if len(fields) <= at {
-		return "", fmt.Errorf("/proc/%s/stat has %d fields", pid, len(fields)+2)
-	}
-	return fields[at], nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
+	"podgrade/isolation/process"
 	"podgrade/isolation/worker"
 )
 
@@ -48,14 +48,10 @@ func (h *Host) Hold(ctx context.Context, image Image) (release func() error, err
 	}, nil
 }
 
-// processIdentity names this process for good: a pid alone is given again.
+// processIdentity is the value of a label that says whose a container is.
 func processIdentity() (string, error) {
-	start, err := startTime("self")
-	if err != nil {
-		return "", err
-	}
-	boot, err := bootID()
-	return fmt.Sprintf("%d:%s:%s", os.Getpid(), start, boot), err
+	self, err := process.Self()
+	return self.String(), err
 }
 
 // CheckImage implements Cell: a cell whose image is removed under it sees

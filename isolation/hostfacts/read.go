@@ -111,7 +111,7 @@ func (t tree) cgroups(uid int, writable func(dir string) bool) Cgroups {
 		c.Delegated = controllers(t.text(manager + "/cgroup.controllers"))
 		return c
 	}
-	if own := path.Join(root, ownGroup(t.text("proc/self/cgroup"))); writable("/" + own) {
+	if own := path.Join(root, path.Clean("/"+ownGroup(t.text("proc/self/cgroup")))); writable("/" + own) {
 		c.Delegated = controllers(t.text(own + "/cgroup.controllers"))
 	}
 	return c
