@@ -1,0 +1,190 @@
+package hostfacts
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// recorded reads the facts of a host in testdata.
+func recorded(t testing.TB, name string) Facts {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f, err := Record{Reader: file}.Facts(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func finding(t *testing.T, f Facts, check string) Finding {
+	t.Helper()
+	report := Examine(f)
+	i := slices.IndexFunc(report.Checks, func(c Finding) bool { return c.Check == check })
+	if i < 0 {
+		t.Fatalf("there is no check %q", check)
+	}
+	return report.Checks[i]
+}
+
+// TestEachFactCounts changes one fact of a good host at a time.
+func TestEachFactCounts(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Facts)
+		check  string
+		status Status
+		do     string // part of the remedy
+	}{
+		{"root", func(f *Facts) { f.User.UID = 0 }, "user", Broken, "as the user who owns the rows"},
+		{"no worker program", func(f *Facts) { f.Install.Problem = "gone" }, "installation", Broken, "make install"},
+		{"old kernel", func(f *Facts) { f.System.Openat2 = false }, "kernel", Broken, "5.6"},
+		{"user namespaces off", func(f *Facts) { f.Namespaces.MaxUser = 0 }, "user namespaces", Broken, "user.max_user_namespaces=28633"},
+		{"Debian's switch", func(f *Facts) { f.Namespaces.UnprivilegedClone = 0 }, "user namespaces", Broken, "kernel.unprivileged_userns_clone=1"},
+		{"no network namespaces", func(f *Facts) { f.Namespaces.None = []string{"user.max_net_namespaces"} }, "user namespaces", Broken, "user.max_net_namespaces=28633"},
+		{"worker denied by a module", func(f *Facts) { f.Worker = Worker{Tried: true, Problem: "denied", Denied: true} }, "user namespaces", Broken, "dmesg"},
+		{"nested denied", func(f *Facts) { f.Worker.Nested = "no space left on device" }, "user namespaces", Broken, "user.max_user_namespaces"},
+		{"AppArmor", func(f *Facts) {
+			f.Namespaces.AppArmorRestrict, f.Worker = 1, Worker{Tried: true, Problem: "denied"}
+		}, "user namespaces", Broken, `profile podgrade "/usr/local/bin/podgrade" flags=(unconfined) {\n  userns,`},
+		{"no ids", func(f *Facts) { f.IDs.Groups = 0 }, "subordinate ids", Broken, "sudo usermod --add-subuids 165536-231071 --add-subgids 165536-231071 dana"},
+		{"few ids", func(f *Facts) { f.IDs.Users = 1000 }, "subordinate ids", Degraded, "podman system migrate"},
+		{"a directory's user", func(f *Facts) { f.IDs.Users, f.User.Local = 0, false }, "subordinate ids", Broken, "echo dana:165536:65536 | sudo tee -a /etc/subuid /etc/subgid"},
+		{"an evil name", func(f *Facts) { f.IDs.Users, f.User.Name = 0, "a';reboot;'" }, "subordinate ids", Broken, `'a'\'';reboot;'\'''`},
+		{"no newgidmap", func(f *Facts) { f.IDs.NewGIDMap = Mapper{} }, "newuidmap", Broken, "sudo apt-get install uidmap"},
+		{"newuidmap without rights", func(f *Facts) { f.IDs.NewUIDMap.SetUID = false }, "newuidmap", Broken, "--reinstall uidmap"},
+		{"the same on Fedora", func(f *Facts) { f.System.ID, f.IDs.NewUIDMap.SetUID = "fedora", false }, "newuidmap", Broken, "sudo rpm --restore shadow-utils"},
+		{"the same elsewhere", func(f *Facts) { f.System.ID, f.IDs.NewUIDMap.SetUID = "void", false }, "newuidmap", Broken, "cap_setuid+ep"},
+		{"nosuid", func(f *Facts) { f.IDs.NewUIDMap.NoSUID = true }, "newuidmap", Broken, "nosuid"},
+		{"no_new_privs", func(f *Facts) { f.User.NoNewPrivs = true }, "newuidmap", Broken, "NoNewPrivileges=no"},
+		{"no runtime directory", func(f *Facts) { f.User.RuntimeDir = Place{} }, "runtime directory", Degraded, "/run/user/1000"},
+		{"the same with systemd", func(f *Facts) { f.User.RuntimeDir, f.System.Systemd = Place{}, true }, "runtime directory", Degraded, "machinectl shell dana@"},
+		{"no Podman", func(f *Facts) { f.Podman = Podman{} }, "podman", Broken, "sudo apt-get install podman crun uidmap"},
+		{"no Podman on SUSE", func(f *Facts) { f.Podman, f.System.ID, f.System.Like = Podman{}, "opensuse-leap", []string{"suse"} }, "podman", Broken, "sudo zypper install podman crun shadow"},
+		{"old Podman", func(f *Facts) { f.Podman.Version = "3.4.4" }, "podman", Degraded, "4.3.1"},
+		{"a Podman that fails", func(f *Facts) { f.Podman.Problem = "database is locked" }, "podman", Broken, "podman info"},
+		{"only runc", func(f *Facts) { f.Runtimes = f.Runtimes[1:] }, "runtime", Degraded, "install crun"},
+		{"no runtime", func(f *Facts) { f.Runtimes = nil }, "runtime", Broken, "install crun"},
+		{"vfs", func(f *Facts) { f.Podman.Driver = "vfs" }, "storage driver", Degraded, "podman system reset"},
+		{"fuse-overlayfs", func(f *Facts) { f.Podman.MountProgram = "/usr/bin/fuse-overlayfs" }, "storage driver", Broken, "mount_program"},
+		{"images on NFS", func(f *Facts) { f.Store.FileSystem = "nfs4" }, "store", Broken, "graphroot"},
+		{"images on an overlay", func(f *Facts) { f.Store.FileSystem = "overlay" }, "store", Broken, "volume"},
+		{"images in memory", func(f *Facts) { f.Store.FileSystem = "tmpfs" }, "store", Degraded, "graphroot"},
+		{"scratch on an overlay", func(f *Facts) { f.Scratch.FileSystem = "overlay" }, "scratch", Broken, "--scratch"},
+		{"scratch on Lustre", func(f *Facts) { f.Scratch.FileSystem = "lustre" }, "scratch", Broken, "--scratch"},
+		{"noexec", func(f *Facts) { f.Scratch.NoExec = true }, "scratch", Broken, "--scratch"},
+		{"read-only", func(f *Facts) { f.Scratch.ReadOnly = true }, "scratch", Broken, "--scratch"},
+		{"another's scratch", func(f *Facts) { f.Scratch.Problem = "cannot be written" }, "scratch", Broken, "XDG_DATA_HOME"},
+		{"scratch in memory", func(f *Facts) { f.Scratch.FileSystem = "tmpfs" }, "scratch", Degraded, "--scratch"},
+		{"scratch elsewhere", func(f *Facts) { f.Scratch.Device++ }, "scratch", Degraded, "--scratch"},
+		{"no overlay", func(f *Facts) { f.Worker.Overlay = "operation not permitted" }, "overlay", Broken, "5.11"},
+		{"a full disk", func(f *Facts) { f.Scratch.FreeBytes = 1 << 20 }, "disk", Broken, "podgrade gc"},
+		{"a disk that fills", func(f *Facts) { f.Scratch.FreeBytes = 2 << 30 }, "disk", Degraded, "podman image prune"},
+		{"no more files", func(f *Facts) { f.Scratch.FreeFiles = 10 }, "disk", Degraded, "podgrade gc"},
+		{"v1", func(f *Facts) { f.Cgroups.Layout, f.System.Systemd = LayoutLegacy, true }, "control groups", Degraded, "systemd.unified_cgroup_hierarchy=1"},
+		{"v1 on RHEL", func(f *Facts) { f.Cgroups.Layout, f.System.Systemd, f.System.ID = LayoutLegacy, true, "rhel" }, "control groups", Degraded, "grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1"},
+		{"no cpu controller", func(f *Facts) {
+			f.System.Systemd, f.Cgroups = true, Cgroups{Layout: LayoutUnified, Delegated: []string{"memory", "pids"}, UserManager: true}
+		}, "control groups", Degraded, "Delegate=cpu cpuset io memory pids"},
+		{"no session", func(f *Facts) { f.System.Systemd, f.Cgroups = true, Cgroups{Layout: LayoutUnified} }, "control groups", Degraded, "enable-linger dana"},
+		{"no systemd", func(f *Facts) { f.Cgroups = Cgroups{Layout: LayoutUnified} }, "control groups", Degraded, "cgroup.procs"},
+		{"no pasta", func(f *Facts) { f.Network = Network{} }, "network", Degraded, "sudo apt-get install passt"},
+		{"no tun", func(f *Facts) { f.Network.Tun = "no such device" }, "network", Degraded, "sudo modprobe tun"},
+		{"no seccomp", func(f *Facts) { f.Security.Seccomp = false }, "seccomp", Broken, "CONFIG_SECCOMP_FILTER"},
+		{"no Landlock", func(f *Facts) { f.Security.Landlock = 0 }, "landlock", Degraded, "lsm="},
+		{"old Landlock", func(f *Facts) { f.Security.Landlock = 1 }, "landlock", Degraded, "5.19"},
+		{"a confined podgrade", func(f *Facts) { f.Security.AppArmor, f.Security.Profile = true, "podgrade (enforce)" }, "labels", Degraded, "outside of that profile"},
+		{"a store with another label", func(f *Facts) { f.Security.SELinux, f.Store.Label = "enforcing", "system_u:object_r:var_t:s0" }, "labels", Degraded, "semanage fcontext -a -e /home/dana/.local/share/containers/storage"},
+	}
+	checked := map[string]bool{}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := recorded(t, "debian12-hybrid")
+			test.change(&f)
+			got := finding(t, f, test.check)
+			if got.Status != test.status {
+				t.Errorf("status %s, want %s: %+v", got.Status, test.status, got)
+			}
+			if do := strings.Join(got.Do, "\n"); !strings.Contains(do, test.do) {
+				t.Errorf("remedy %q has no %q", do, test.do)
+			}
+		})
+		checked[test.check] = true
+	}
+	for _, check := range Checks() {
+		if !checked[check.Name] {
+			t.Errorf("no test makes the check %q fail", check.Name)
+		}
+	}
+}
+
+// TestWhatIsNotOkSaysWhatToDo holds for every host in testdata.
+func TestWhatIsNotOkSaysWhatToDo(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("only %d hosts (%v)", len(files), err)
+	}
+	for _, file := range files {
+		report := Examine(recorded(t, strings.TrimSuffix(filepath.Base(file), ".json")))
+		worst := OK
+		for _, c := range report.Checks {
+			if c.Found == "" {
+				t.Errorf("%s: %s says not what was found", file, c.Check)
+			}
+			if c.Status != OK && (c.Means == "" || len(c.Do) == 0) {
+				t.Errorf("%s: %s is %s without what it means or what to do", file, c.Check, c.Status)
+			}
+			if c.Status.rank() > worst.rank() {
+				worst = c.Status
+			}
+		}
+		if report.Status != worst {
+			t.Errorf("%s: the host is %s, its worst check %s", file, report.Status, worst)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.json")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"facts":{"system":{"kernel":"6"},"store":{"label":"a:b"},"podman":{"version":"....","path":"/p"}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		facts, err := parseRecord(text)
+		if err != nil {
+			return
+		}
+		report := Examine(facts)
+		if len(report.Checks) != len(checks) || report.Status.rank() < 0 {
+			t.Errorf("report: %+v", report)
+		}
+		if _, err := json.Marshal(report); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRecordIsBounded(t *testing.T) {
+	large := Record{Reader: strings.NewReader(strings.Repeat(" ", MaxRecord+1))}
+	if _, err := large.Facts(context.Background()); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("error %v", err)
+	}
+	for _, text := range []string{"", "null", "{}", "[]", `{"facts": 1}`} {
+		if _, err := (Record{Reader: strings.NewReader(text)}).Facts(context.Background()); err == nil {
+			t.Errorf("%q are facts", text)
+		}
+	}
+}
