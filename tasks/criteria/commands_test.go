@@ -31,7 +31,9 @@ func ending(exit criteria.Exit) criteria.Surroundings {
 	return criteria.Surroundings{Cell: cell, NetworkWithheld: true}
 }
 
-func TestRunCommand(t *testing.T) {
+func TestRunCommand(t *testing.T) { check(t, runCommandTable()) }
+
+func runCommandTable() []expectation {
 	run := func(change func(*tasks.RunCommand)) *tasks.RunCommand {
 		c := &tasks.RunCommand{Base: common(tasks.TypeRunCommand), Command: "make test", Timeout: 30, StdoutMatch: "exact"}
 		if change != nil {
@@ -46,7 +48,7 @@ func TestRunCommand(t *testing.T) {
 	scoringThree := run(func(c *tasks.RunCommand) { c.ScoreFromStdout, c.ExpectedExitCode = true, 3 })
 	long := strings.Repeat("é", 4001)
 	timedOut := criteria.Exit{Code: 137, TimedOut: true, Stdout: output("0.7\n")}
-	check(t, []expectation{
+	return []expectation{
 		{name: "exit 0", criterion: run(nil), where: running("", 0), score: 1, details: "Command: make test\nExit code: 0 (expected 0)"},
 		{name: "exit 1", criterion: run(nil), where: running("", 1)},
 		{name: "expected exit code", criterion: run(func(c *tasks.RunCommand) { c.ExpectedExitCode = 3 }), where: running("", 3), score: 1},
@@ -79,7 +81,7 @@ func TestRunCommand(t *testing.T) {
 		{name: "tried the network", criterion: run(nil), where: ending(criteria.Exit{Code: 6, NetworkAttempts: 4}), details: "tried to reach a network 4 times"},
 		{name: "lost cell", criterion: run(nil), infra: "the cell is lost"},
 		{name: "part of the output was dropped", criterion: expecting("a", "contains"), where: ending(criteria.Exit{Stdout: criteria.Output{Text: []byte("b"), Dropped: 9, Bytes: 10}}), details: "Only a part of the 10 bytes"},
-	})
+	}
 }
 
 func TestRunCommandAsksTheCell(t *testing.T) {
@@ -178,7 +180,9 @@ func TestSkillTriggered(t *testing.T) {
 	})
 }
 
-func TestCLICalled(t *testing.T) {
+func TestCLICalled(t *testing.T) { check(t, cliCalledTable()) }
+
+func cliCalledTable() []expectation {
 	of := func(change func(*tasks.CLICalled)) *tasks.CLICalled {
 		c := &tasks.CLICalled{Base: common(tasks.TypeCLICalled), Log: "cli_mocks/calls.jsonl", MinCount: 1, IgnoreFlags: []string{"output"}}
 		c.ValueFlags = []string{"output"}
@@ -198,7 +202,7 @@ func TestCLICalled(t *testing.T) {
 	verb := of(func(c *tasks.CLICalled) { c.Verb = "projects list" })
 	failed := log(`{"argv": []}`)
 	failed.Cell.(*fakeCell).add("cli_mocks/calls.jsonl.error", fakeFile{kind: criteria.Regular})
-	check(t, []expectation{
+	return []expectation{
 		{name: "verb", criterion: verb, where: argv("projects", "list", "x"), score: 1},
 		{name: "verb behind a value flag", criterion: verb, where: argv("--output", "json", "projects", "list"), score: 1},
 		{name: "verb behind a switch", criterion: verb, where: argv("--quiet", "projects", "list"), score: 1},
@@ -235,7 +239,7 @@ func TestCLICalled(t *testing.T) {
 		{name: "sidecar error", criterion: verb, where: log(`{"argv": [], "sidecar_error": "x"}`), err: "sidecar_error"},
 		{name: "rule error scores 0", criterion: verb, where: log(`{"argv": [], "rule_error": "x"}`), err: "rule_error"},
 		{name: "log outside", criterion: of(func(c *tasks.CLICalled) { c.Log = "/etc/passwd" }), author: "outside of the sandbox"},
-	})
+	}
 }
 
 // TestReferenceComparison runs the script by the python3 of this machine.

@@ -49,9 +49,10 @@ func tree() criteria.Surroundings {
 	return criteria.Surroundings{Cell: cell, Ignore: criteria.IgnorePatterns(nil), RegexTimeout: 200 * time.Millisecond}
 }
 
-func TestFileExists(t *testing.T) {
-	where := tree()
-	check(t, []expectation{
+func TestFileExists(t *testing.T) { check(t, fileExistsTable(tree())) }
+
+func fileExistsTable(where criteria.Surroundings) []expectation {
+	return []expectation{
 		{name: "file", criterion: exists("a.txt"), where: where, score: 1},
 		{name: "directory counts", criterion: exists("sub"), where: where, score: 1},
 		{name: "the root counts", criterion: exists("."), where: where, score: 1},
@@ -83,13 +84,14 @@ func TestFileExists(t *testing.T) {
 		{name: "no braces", criterion: exists("{a,b}.*"), where: where},
 		{name: "** inside a part", criterion: exists("a**b/x"), where: where, err: "ValueError", details: "Error during check"},
 		{name: "absolute glob", criterion: exists("/work/*.txt"), where: where, err: "NotImplementedError"},
-	})
+	}
 }
 
-func TestFileContains(t *testing.T) {
-	where := tree()
+func TestFileContains(t *testing.T) { check(t, fileContainsTable(tree())) }
+
+func fileContainsTable(where criteria.Surroundings) []expectation {
 	one := []string{"alpha", "omega", "gamma\ndelta"}
-	check(t, []expectation{
+	return []expectation{
 		{name: "includes", criterion: contains("a.txt", one, nil), where: where, score: 2.0 / 3, details: "'omega'"},
 		{name: "case-sensitive", criterion: contains("a.txt", []string{"Alpha"}, nil), where: where},
 		{name: "excludes", criterion: contains("a.txt", nil, []string{"alpha", "omega"}), where: where, score: 0.5},
@@ -110,12 +112,13 @@ func TestFileContains(t *testing.T) {
 		{name: "glob of several", criterion: contains("many/*.log", []string{"b"}, nil), where: where, err: "matches 12 files", details: "'many/j.log', and 2 more"},
 		{name: "literal before glob", criterion: contains("lit[1].txt", []string{"literal"}, nil), where: where, score: 1},
 		{name: "escapes", criterion: contains("out", one, nil), where: where, author: "outside of the sandbox"},
-	})
+	}
 }
 
-func TestFileMatchesRegex(t *testing.T) {
-	where := tree()
-	check(t, []expectation{
+func TestFileMatchesRegex(t *testing.T) { check(t, fileMatchesRegexTable(tree())) }
+
+func fileMatchesRegexTable(where criteria.Surroundings) []expectation {
+	return []expectation{
 		{name: "search", criterion: matches("a.txt", `b\w+`, true, 0), where: where, score: 1, details: "'beta'"},
 		{name: "no match", criterion: matches("a.txt", "omega", true, 0), where: where},
 		{name: "must not match", criterion: matches("a.txt", "omega", false, 0), where: where, score: 1},
@@ -130,32 +133,35 @@ func TestFileMatchesRegex(t *testing.T) {
 		{name: "untranslatable pattern", criterion: matches("a.txt", `(?ai:(a)\1)`, true, 0), where: where, author: "cannot translate"},
 		{name: "backtracks for ever", criterion: matches("back.txt", `(a|aa|a?a)+$`, true, 0), err: "TimeoutError",
 			where: criteria.Surroundings{Cell: newCell(map[string]string{"back.txt": strings.Repeat("a", 60) + "b"}), RegexTimeout: 200 * time.Millisecond}},
-	})
+	}
 }
 
-func TestFileCheck(t *testing.T) {
-	where := tree()
+func TestFileCheck(t *testing.T) { check(t, fileCheckTable(tree())) }
+
+func fileCheckTable(where criteria.Surroundings) []expectation {
 	of := func(name string, includes, excludes []string, patterns ...tasks.FilePattern) *tasks.FileCheck {
 		return &tasks.FileCheck{Base: common(tasks.TypeFileCheck), Path: name, Includes: includes, Excludes: excludes, Patterns: patterns}
 	}
-	check(t, []expectation{
+	return []expectation{
 		{name: "mean of three", criterion: of("a.txt", []string{"alpha", "no"}, []string{"no"}, tasks.FilePattern{Pattern: "^alpha", MustMatch: true}), where: where, score: 2.5 / 3},
 		{name: "mean of two", criterion: of("a.txt", nil, []string{"alpha"}, tasks.FilePattern{Pattern: "x", MustMatch: false}), where: where, score: 0.5},
 		{name: "nothing asked", criterion: of("empty.txt", nil, nil), where: where, score: 1},
 		{name: "nothing asked of a directory", criterion: of("sub", nil, nil), where: where, score: 1},
 		{name: "bad pattern scores 0 and is named", criterion: of("a.txt", nil, nil, tasks.FilePattern{Pattern: "(", MustMatch: false}, tasks.FilePattern{Pattern: "a", MustMatch: true}), where: where, score: 0.5, details: "Invalid regular expression '('"},
 		{name: "missing", criterion: of("no.txt", nil, nil), where: where, err: "File not found"},
-	})
+	}
 }
 
-func TestClassificationMatch(t *testing.T) {
+func TestClassificationMatch(t *testing.T) { check(t, classificationMatchTable()) }
+
+func classificationMatchTable() []expectation {
 	of := func(expected string, sensitive bool) *tasks.ClassificationMatch {
 		return &tasks.ClassificationMatch{Base: common(tasks.TypeClassificationMatch), Path: "label*.txt", ExpectedLabel: expected, AllowedLabels: []string{"Yes", "No"}, CaseSensitive: sensitive}
 	}
 	cell := func(texts map[string]string) criteria.Surroundings {
 		return criteria.Surroundings{Cell: newCell(texts)}
 	}
-	check(t, []expectation{
+	return []expectation{
 		{name: "equal up to case", criterion: of("yes", false), where: cell(map[string]string{"label.txt": " YES\r\n"}), score: 1, details: "'Yes'"},
 		{name: "case-sensitive", criterion: of("Yes", true), where: cell(map[string]string{"label.txt": "YES"}), details: "(other)"},
 		{name: "other", criterion: of("Yes", false), where: cell(map[string]string{"label.txt": "maybe"}), details: "(other)"},
@@ -164,5 +170,5 @@ func TestClassificationMatch(t *testing.T) {
 		{name: "empty", criterion: of("No", false), where: cell(map[string]string{"label.txt": " \n"}), details: "(none)"},
 		{name: "ambiguous", criterion: of("Yes", false), where: cell(map[string]string{"label1.txt": "yes", "label2.txt": "yes"}), err: "matches 2 files"},
 		{name: "not UTF-8", criterion: of("Yes", false), where: cell(map[string]string{"label.txt": "\xff"}), err: "UnicodeDecodeError"},
-	})
+	}
 }

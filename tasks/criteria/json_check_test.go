@@ -10,7 +10,9 @@ import (
 	"podgrade/tasks/criteria"
 )
 
-func TestJSONCheck(t *testing.T) {
+func TestJSONCheck(t *testing.T) { check(t, jsonCheckTable()) }
+
+func jsonCheckTable() []expectation {
 	of := func(document, schema string, assertions ...tasks.JSONAssertion) (*tasks.JSONCheck, criteria.Surroundings) {
 		texts := map[string]string{"doc.json": document}
 		c := &tasks.JSONCheck{Base: common(tasks.TypeJSONCheck), Path: "doc.json", Assertions: assertions}
@@ -83,7 +85,6 @@ func TestJSONCheck(t *testing.T) {
 		c, where := of(row.document, row.schema, row.assertions...)
 		add(row.name, row.score, row.err, row.details, c, where)
 	}
-	check(t, table)
 
 	missing, where := of(document, `{}`)
 	missing.Path = "no.json"
@@ -96,12 +97,12 @@ func TestJSONCheck(t *testing.T) {
 	directory, directoryWhere := of(document, "")
 	directoryWhere.Cell.(*fakeCell).add("dir/x", fakeFile{kind: criteria.Regular})
 	directory.Path = "dir"
-	check(t, []expectation{
+	return append(table, []expectation{
 		{name: "missing", criterion: missing, where: where, err: "File not found"},
 		{name: "missing schema", criterion: noSchema, where: where, details: "File not found"},
 		{name: "schema outside", criterion: outside, where: where, author: "outside of the sandbox"},
 		{name: "untranslatable pattern", criterion: unsupported, where: where, author: "cannot translate"},
 		{name: "pattern of a schema that backtracks", criterion: slow, where: slowWhere, err: "TimeoutError"},
 		{name: "directory", criterion: directory, where: directoryWhere, err: "IsADirectoryError"},
-	})
+	}...)
 }
