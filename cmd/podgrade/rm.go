@@ -185,7 +185,11 @@ func (r *openedRun) ask(terminal io.Writer) error {
 	if !isTerminal(os.Stdin) {
 		return refuseRemoval(r.path, errors.New("there is no terminal to ask at"), "say --yes")
 	}
-	fmt.Fprintf(terminal, "Remove the run %s with its %d rows? [y/N] ", policy.Neutral(r.path), r.rows)
+	rows := "1 row"
+	if r.rows != 1 {
+		rows = fmt.Sprintf("%d rows", r.rows)
+	}
+	fmt.Fprintf(terminal, "Remove the run %s (%s)? [y/N] ", policy.Neutral(r.path), rows)
 	answer, _ := bufio.NewReader(io.LimitReader(os.Stdin, 1<<10)).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

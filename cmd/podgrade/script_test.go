@@ -28,7 +28,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(oci.EnvInContainer, "")
 			schema, err := filepath.Abs("../../docs/task.schema.json")
+			if err != nil {
+				return err
+			}
 			env.Setenv("SCHEMA", schema)
+			facts, err := filepath.Abs(recordedFacts)
+			env.Setenv("FACTS", facts)
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
