@@ -64,13 +64,14 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	os.Setenv(storeVariable, configuration)
+	os.Setenv(dataVariable, storeDir(shared.dir))
 	code = m.Run()
 	if shared.host == nil {
 		return code, nil
 	}
 	sweep, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := shared.host.Sweep(sweep, storeDir(shared.dir)); err != nil {
+	if err := removeStore(sweep, shared.host, shared.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "remove the store:", err)
 	}
 	if err := shared.host.Close(); err != nil {
@@ -82,8 +83,13 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// storeVariable names Podman's own configuration of its store.
-const storeVariable = "CONTAINERS_STORAGE_CONF"
+// storeVariable names Podman's own configuration of its store; dataVariable the
+// place of its data base, which remembers where a store was: what it remembers
+// wins over the configuration, so the user's own must not be found.
+const (
+	storeVariable = "CONTAINERS_STORAGE_CONF"
+	dataVariable  = "XDG_DATA_HOME"
+)
 
 func storeDir(dir string) string   { return filepath.Join(dir, "store") }
 func scratchDir(dir string) string { return filepath.Join(dir, "scratch") }
@@ -96,6 +102,16 @@ func makeStore(dir string) (configuration string, err error) {
 	configuration = filepath.Join(dir, "storage.conf")
 	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", filepath.Join(storeDir(dir), "graph"), filepath.Join(storeDir(dir), "run"))
 	return configuration, os.WriteFile(configuration, []byte(text), 0o600)
+}
+
+// removeStore removes a store of makeStore. Podman mounts its directory of
+// layers on itself, in the worker's namespace.
+func removeStore(ctx context.Context, h *isolation.Host, dir string) error {
+	layers := filepath.Join(storeDir(dir), "containers", "storage", "overlay")
+	if _, err := h.RunInside(ctx, "/bin/sh", "-c", `while mountpoint -q "$0"; do umount -l "$0" || exit; done`, layers); err != nil {
+		return err
+	}
+	return h.Sweep(ctx, storeDir(dir))
 }
 
 // host is the one that most tests share.
@@ -132,9 +148,10 @@ func ownStore(t *testing.T) *isolation.Host {
 		t.Fatal(err)
 	}
 	t.Setenv(storeVariable, configuration)
+	t.Setenv(dataVariable, storeDir(dir))
 	h := start(t, options(t))
 	t.Cleanup(func() {
-		if err := h.Sweep(ctx(t), storeDir(dir)); err != nil {
+		if err := removeStore(ctx(t), h, dir); err != nil {
 			t.Error("remove the store:", err)
 		}
 		if err := h.Close(); err != nil {

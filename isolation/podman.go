@@ -189,12 +189,12 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	}
 	dir, err := h.podmanSays(ctx, "image", "mount", image.Pin.ID)
 	if err != nil {
-		return nil, imageFault(image.Pin.String(), err.Error())
+		return nil, mountFault(image, err)
 	}
 	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir})
 	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
 	if err := errors.Join(err, unmounting); err != nil {
-		return nil, imageFault(image.Pin.String(), err.Error())
+		return nil, mountFault(image, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,6 +203,15 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	}
 	h.facts[image.Pin.ID] = reply.Rootfs
 	return reply.Rootfs, nil
+}
+
+// mountFault wraps ErrNoImage when the image is not in the store any more.
+func mountFault(image Image, err error) error {
+	f := &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err}
+	if missing := imageFault("", err.Error()); errors.Is(missing, ErrNoImage) {
+		f.Why, f.Do = ErrNoImage, "the image was removed meanwhile: make it again, then grade again"
+	}
+	return f
 }
 
 // entrust writes the specification where Podman's hook finds it.

@@ -22,15 +22,15 @@ const attachGrace = 30 * time.Second
 //
 // It speaks to the service itself, where the bindings have an Attach: that one
 // changes the connection under all other requests, and cannot switch off the
-// detach keys, two bytes (16, 17) on which Podman cuts the channel and which a
-// frame's length may well hold.
+// detach keys, two bytes (16, 17) on which Podman cuts the channel when they
+// arrive one at a time. Any bytes may stand in a frame.
 func (c *cell) attach(ctx context.Context, theirs [3]*os.File) error {
 	s, err := c.host.podmanService(ctx)
 	if err != nil {
 		closeAll(theirs[:])
 		return err
 	}
-	conn, streams, err := s.hijack(ctx, "/v4.0.0/libpod/containers/"+url.PathEscape(c.container)+"/attach?stdin=true&stdout=true&stderr=true&stream=true&logs=false&detachKeys=")
+	conn, streams, err := s.hijack(ctx, attachTarget(c.container))
 	if err != nil {
 		closeAll(theirs[:])
 		return err
@@ -46,6 +46,12 @@ func (c *cell) attach(ctx context.Context, theirs [3]*os.File) error {
 		closeAll(theirs[1:])
 	}()
 	return nil
+}
+
+// attachTarget asks for all streams, for nothing of the past, and for no keys
+// that detach.
+func attachTarget(container string) string {
+	return "/v4.0.0/libpod/containers/" + url.PathEscape(container) + "/attach?stdin=true&stdout=true&stderr=true&stream=true&logs=false&detachKeys="
 }
 
 // hijack sends a request whose answer is a stream in both directions.

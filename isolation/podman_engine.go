@@ -33,7 +33,7 @@ func (h *Host) chooseEngine(o Order) (engine, reason string, err error) {
 	case EngineBundle:
 		if driver != overlayDriver {
 			return "", "", &Fault{Kind: Refusal, Tried: "use the image", On: o.Image.Pin.String(),
-				Why: fmt.Errorf("Podman keeps it with the storage driver %q, and the bundle engine needs %s", driver, overlayDriver),
+				Why: fmt.Errorf("it is kept with the storage driver %q, and the bundle engine needs %s", driver, overlayDriver),
 				Do:  `use --engine podman, or write [storage] driver = "overlay" into ~/.config/containers/storage.conf and make the image again`}
 		}
 		return EngineBundle, "asked for", nil

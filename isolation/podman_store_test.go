@@ -16,7 +16,7 @@ func TestAStoreWithoutOverlayIsForThePodmanEngine(t *testing.T) {
 	// Podman's own data base remembers driver and place of a store, and what it
 	// remembers wins over its configuration: so all of it lies elsewhere.
 	dir := t.TempDir()
-	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv(dataVariable, dir)
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	t.Setenv("STORAGE_DRIVER", "vfs")
 	t.Setenv(storeVariable, "") // so that it is set again afterwards

@@ -143,17 +143,6 @@ func TestOutputOfAnySizeArrivesWhole(t *testing.T) {
 	})
 }
 
-// TestNoFrameDetachesFromAContainer: Podman cuts a channel on the bytes 16, 17
-// unless it is told not to, and the length of a frame may be just these.
-func TestNoFrameDetachesFromAContainer(t *testing.T) {
-	cell := onEngine(t, isolation.EnginePodman, as(t, ""), nil)
-	for n := 3700; n <= 0x1011; n++ {
-		if got := run(t, cell, time.Minute, "/bin/true", strings.Repeat("x", n)); got.Code != 0 {
-			t.Fatalf("with an argument of %d bytes it ended with %d", n, got.Code)
-		}
-	}
-}
-
 func TestClosingACellRemovesItsContainer(t *testing.T) {
 	h := host(t)
 	var wait sync.WaitGroup
@@ -184,10 +173,8 @@ func TestAContainerWhoseSupervisorCannotStartIsRemoved(t *testing.T) {
 	image := as(t, "")
 	o := options(t)
 	broken := t.TempDir()
-	for name, content := range map[string]string{"podgrade-init": "no program\n"} {
-		if err := os.WriteFile(filepath.Join(broken, name), []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(broken, "podgrade-init"), []byte("no program\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(o.Libexec, "podgrade-worker"), filepath.Join(broken, "podgrade-worker")); err != nil {
 		t.Fatal(err)
@@ -197,10 +184,9 @@ func TestAContainerWhoseSupervisorCannotStartIsRemoved(t *testing.T) {
 	failing := order(t, image)
 	failing.Engine = isolation.EnginePodman
 	_, err := second.Open(ctx(t), failing)
-	if faultKind(err) != isolation.Infrastructure {
+	if faultKind(err) != isolation.Infrastructure || !strings.Contains(err.Error(), "supervisor did not start") {
 		t.Errorf("opening gave %v", err)
 	}
-	t.Log(err)
 	if left := ourContainers(t, h); len(left) > 0 {
 		t.Errorf("containers are left: %q", left)
 	}
@@ -274,6 +260,14 @@ func TestARemovedContainerIsInfrastructure(t *testing.T) {
 	_, err := cell.Run(ctx(t), isolation.Command{Argv: []string{"/bin/true"}, Env: testEnv, Dir: "/"})
 	if !errors.Is(err, isolation.ErrCellLost) {
 		t.Errorf("a command ended as %v", err)
+	}
+}
+
+func TestAMissingImageIsNamedByThePodmanEngine(t *testing.T) {
+	o := order(t, as(t, ""))
+	o.Engine, o.Image.Pin.ID = isolation.EnginePodman, strings.Repeat("4", 64)
+	if _, err := host(t).Open(ctx(t), o); !errors.Is(err, isolation.ErrNoImage) || !strings.Contains(err.Error(), "444444444444") {
+		t.Errorf("opening gave %v", err)
 	}
 }
 
