@@ -278,10 +278,15 @@ func (c *cell) start(ctx context.Context, spec []byte) error {
 	if err != nil {
 		return &Fault{Tried: "start the cell", Why: c.host.workerFault(err)}
 	}
+	return c.greet(ctx)
+}
+
+// greet waits until the started supervisor says hello.
+func (c *cell) greet(ctx context.Context) error {
 	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
-	ctx, cancel := context.WithTimeout(ctx, helloGrace)
+	waiting, cancel := context.WithTimeout(ctx, helloGrace)
 	defer cancel()
-	if err := c.client.Hello(ctx); err != nil {
+	if err := c.client.Hello(waiting); err != nil {
 		return c.noHello(ctx, err)
 	}
 	return nil
@@ -290,15 +295,15 @@ func (c *cell) start(ctx context.Context, spec []byte) error {
 // noHello explains a cell whose supervisor never spoke: the runtime's and the
 // kernel's last words say why.
 func (c *cell) noHello(ctx context.Context, err error) error {
-	end := c.end(true, false)
+	end := c.end(true, true)
+	if ctx.Err() != nil { // it was not waited for
+		return ctx.Err()
+	}
 	why := fmt.Errorf("its supervisor did not answer (%w)", err)
 	if said := c.stderr.String(); said != "" {
 		why = fmt.Errorf("its supervisor did not start: %s", strings.ReplaceAll(said, "\n", "; "))
 	} else if end != "" {
 		why = fmt.Errorf("its supervisor did not start (%s)", end)
-	}
-	if ctx.Err() == context.Canceled {
-		return ctx.Err()
 	}
 	return &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: why,
 		Do: "check that the image's platform is this machine's, and that programs can be started from the scratch directory"}

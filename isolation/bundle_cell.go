@@ -118,6 +118,7 @@ func (c *cell) live(ctx context.Context) (*protocol.Client, error) {
 	}
 	if c.client == nil {
 		if err := c.boot(ctx); err != nil {
+			c.end(true, true) // nothing that was half made answers later
 			return nil, err
 		}
 	}

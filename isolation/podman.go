@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"podgrade/isolation/protocol"
 	"podgrade/isolation/worker"
 )
 
@@ -87,13 +86,7 @@ func (c *cell) startContainer(ctx context.Context) error {
 	if err := c.runContainer(ctx); err != nil {
 		return c.failed("start the container", err)
 	}
-	c.client = protocol.NewClient(c.ends.fromCell, c.ends.toCell)
-	ctx, cancel := context.WithTimeout(ctx, helloGrace)
-	defer cancel()
-	if err := c.client.Hello(ctx); err != nil {
-		return c.noHello(ctx, err)
-	}
-	return nil
+	return c.greet(ctx)
 }
 
 // adoptContainer hands the container's first process to the worker, which makes

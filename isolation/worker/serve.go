@@ -41,6 +41,7 @@ type server struct {
 	channel  *net.UnixConn
 	write    sync.Mutex
 	children *children
+	last     map[string]chan struct{} // by cell: the last request about it; for loop alone
 
 	mu    sync.Mutex
 	cells map[string]*cell
@@ -65,7 +66,7 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{settings: settings, channel: channel, children: newChildren(), cells: map[string]*cell{}, execs: map[uint64]int{}}
+	s := &server{settings: settings, channel: channel, children: newChildren(), last: map[string]chan struct{}{}, cells: map[string]*cell{}, execs: map[uint64]int{}}
 	hello, err := s.prepare()
 	if err != nil {
 		return err
@@ -188,8 +189,30 @@ func (s *server) loop() error {
 		if err := json.Unmarshal(buf[:n], &r); err != nil {
 			return fmt.Errorf("read a message: %w", err)
 		}
-		go s.handle(r, files)
+		s.dispatch(r, files)
 	}
+}
+
+// dispatch handles a request in the background, those about one cell in the
+// order in which they came: podgrade may give one up, and then ends the cell
+// that it was about.
+func (s *server) dispatch(r Request, files []int) {
+	if r.Cell == "" {
+		go s.handle(r, files)
+		return
+	}
+	before, done := s.last[r.Cell], make(chan struct{})
+	s.last[r.Cell] = done
+	if r.Op == OpDiscard {
+		delete(s.last, r.Cell) // its name is not used again
+	}
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		s.handle(r, files)
+	}()
 }
 
 func descriptors(oob []byte) ([]int, error) {
@@ -244,6 +267,9 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 		return s.look(r, answer)
 	}
 	c, err := s.cell(r.Cell)
+	if err != nil && r.Op == OpDiscard {
+		return nil // it never came to be
+	}
 	if err != nil {
 		return err
 	}
