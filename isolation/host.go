@@ -212,7 +212,7 @@ func (h *Host) spawn(channel, goRead *os.File) error {
 		stderrRead.Close()
 		do := "install podgrade with its libexec directory beside bin"
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EACCES) {
-			do = "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, and AppArmor's kernel.apparmor_restrict_unprivileged_userns=0"
+			do = "allow user namespaces: `podgrade doctor` says how"
 		}
 		return &Fault{Tried: "start the worker in a user namespace", On: path, Why: err, Do: do}
 	}
@@ -261,7 +261,7 @@ func (h *Host) workerFault(err error) error {
 	if said := h.stderr.String(); said != "" {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
-	return &Fault{Tried: "work in podgrade's user namespace", Why: err}
+	return &Fault{Tried: "work in podgrade's user namespace", Why: err, Do: "see what `podgrade doctor` says"}
 }
 
 // hostEnv is what Podman and the worker get of our environment: what they need

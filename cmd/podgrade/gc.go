@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -40,13 +41,14 @@ func collect(c *cli.Context) error {
 	}
 	options := isolation.Options{Scratch: c.String("scratch"), Log: policy.NeutralWriter(c.App.ErrWriter)}
 	swept, err := isolation.Sweep(c.Context, options, c.Bool("dry-run"))
-	if err != nil {
+	if swept.Scratch == "" {
 		return err
 	}
+	// What was removed is said, also when the rest could not be looked for.
 	if c.Bool("json") {
-		err = printJSON(c.App.Writer, swept)
+		err = errors.Join(err, printJSON(c.App.Writer, swept))
 	} else {
-		printSwept(c.App.Writer, swept)
+		printSwept(c.App.Writer, swept, err == nil)
 	}
 	if err == nil && swept.Failed() {
 		err = verdictFailed{}
@@ -54,7 +56,7 @@ func collect(c *cli.Context) error {
 	return err
 }
 
-func printSwept(w io.Writer, swept isolation.Swept) {
+func printSwept(w io.Writer, swept isolation.Swept, complete bool) {
 	for _, left := range swept.Left {
 		did := "would remove"
 		switch {
@@ -68,7 +70,7 @@ func printSwept(w io.Writer, swept isolation.Swept) {
 			fmt.Fprintf(w, "    %s\n", policy.Neutral(left.Problem))
 		}
 	}
-	if len(swept.Left) == 0 {
+	if len(swept.Left) == 0 && complete {
 		fmt.Fprintln(w, "nothing was left behind")
 	}
 	if swept.Living > 0 {
