@@ -3,9 +3,12 @@ package isolation_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,36 +58,24 @@ func TestMain(m *testing.M) {
 
 // runTests runs them with a store of their own, which it removes.
 func runTests(m *testing.M) (code int, err error) {
-	if shared.dir, err = os.MkdirTemp("", "podgrade-isolation-"); err != nil {
+	if shared.dir, err = makeStore(os.Setenv); err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(shared.dir)
-	configuration, err := makeStore(shared.dir)
-	if err != nil {
-		return 1, err
-	}
-	os.Setenv(storeVariable, configuration)
-	os.Setenv(dataVariable, storeDir(shared.dir))
 	code = m.Run()
 	if shared.host == nil {
 		return code, nil
 	}
-	sweep, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := removeStore(sweep, shared.host, shared.dir); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the store:", err)
-	}
-	if err := shared.host.Close(); err != nil {
-		return 1, fmt.Errorf("close: %w", err)
-	}
+	removeStore(context.Background(), shared.host, shared.dir)
+	err = shared.host.Close()
 	if left, _ := os.ReadDir(scratchDir(shared.dir)); len(left) > 0 {
-		return 1, fmt.Errorf("left in the scratch: %s", left[0].Name())
+		err = errors.Join(err, fmt.Errorf("left in the scratch: %s", left[0].Name()))
 	}
-	return code, nil
+	return code, err
 }
 
-// storeVariable names Podman's own configuration of its store; dataVariable the
-// place of its data base, which remembers where a store was: what it remembers
+// storeVariable names Podman's own configuration of its store; dataVariable is
+// where it looks for its data base without one: what that remembers of a store
 // wins over the configuration, so the user's own must not be found.
 const (
 	storeVariable = "CONTAINERS_STORAGE_CONF"
@@ -94,24 +85,25 @@ const (
 func storeDir(dir string) string   { return filepath.Join(dir, "store") }
 func scratchDir(dir string) string { return filepath.Join(dir, "scratch") }
 
-// makeStore configures an empty store below dir.
-func makeStore(dir string) (configuration string, err error) {
-	if err := os.Mkdir(storeDir(dir), 0o700); err != nil {
-		return "", err
-	}
-	configuration = filepath.Join(dir, "storage.conf")
-	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", filepath.Join(storeDir(dir), "graph"), filepath.Join(storeDir(dir), "run"))
-	return configuration, os.WriteFile(configuration, []byte(text), 0o600)
+// makeStore makes a directory with an empty store of Podman and with what
+// Podman keeps as long as a user is logged in, and sets the variables by which
+// it finds both. The name is short, because Podman puts sockets deep into it.
+func makeStore(setenv func(name, value string) error) (dir string, err error) {
+	dir = "/tmp/pg-" + strings.ToLower(rand.Text()[:6])
+	store, configuration := storeDir(dir), filepath.Join(dir, "storage.conf")
+	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %[1]q\nrootless_storage_path = %[1]q\n", store)
+	return dir, errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(store, 0o700), os.WriteFile(configuration, []byte(text), 0o600),
+		setenv(storeVariable, configuration), setenv(dataVariable, store), setenv("XDG_RUNTIME_DIR", dir))
 }
 
-// removeStore removes a store of makeStore. Podman mounts its directory of
-// layers on itself, in the worker's namespace.
-func removeStore(ctx context.Context, h *isolation.Host, dir string) error {
-	layers := filepath.Join(storeDir(dir), "containers", "storage", "overlay")
-	if _, err := h.RunInside(ctx, "/bin/sh", "-c", `while mountpoint -q "$0"; do umount -l "$0" || exit; done`, layers); err != nil {
-		return err
+// removeStore removes what the worker's ids own of a store, but for a mount of
+// Podman's, which goes with the worker.
+func removeStore(ctx context.Context, h *isolation.Host, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, sub := range []string{storeDir(dir), dir + "/containers", dir + "/libpod"} {
+		h.Sweep(ctx, sub)
 	}
-	return h.Sweep(ctx, storeDir(dir))
 }
 
 // host is the one that most tests share.
@@ -142,18 +134,14 @@ func start(t testing.TB, o isolation.Options) *isolation.Host {
 // ownStore gives a test a host with a store that nobody else uses.
 func ownStore(t *testing.T) *isolation.Host {
 	t.Helper()
-	dir := t.TempDir()
-	configuration, err := makeStore(dir)
+	dir, err := makeStore(func(name, value string) error { t.Setenv(name, value); return nil })
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(storeVariable, configuration)
-	t.Setenv(dataVariable, storeDir(dir))
 	h := start(t, options(t))
 	t.Cleanup(func() {
-		if err := removeStore(ctx(t), h, dir); err != nil {
-			t.Error("remove the store:", err)
-		}
+		removeStore(ctx(t), h, dir)
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
@@ -177,6 +165,9 @@ func image(t testing.TB, i testimages.Image) isolation.Image {
 		return found
 	}
 	found := importOn(t, h, i)
+	if !strings.HasPrefix(found.Layers[0], shared.dir) {
+		t.Fatalf("the store of the tests is not where it should be: %s", found.Layers[0])
+	}
 	shared.images[i.Reference] = found
 	return found
 }
