@@ -107,7 +107,7 @@ func (i inspected) image(reference string) (Image, error) {
 	return Image{
 		Pin:        oci.Pin{Reference: reference, ID: strings.TrimPrefix(i.ID, "sha256:"), Digest: i.Digest, Platform: platform},
 		References: i.RepoTags, Env: i.Config.Env, WorkingDir: i.Config.WorkingDir, User: i.Config.User,
-		Volumes: volumes, Driver: i.GraphDriver.Name, Layers: layers, Labels: i.Labels,
+		Volumes: volumes, Driver: i.driver(layers), Layers: layers, Labels: i.Labels,
 	}, nil
 }
 

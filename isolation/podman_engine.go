@@ -43,6 +43,9 @@ func (h *Host) chooseEngine(o Order) (engine, reason string, err error) {
 		if driver != overlayDriver {
 			return EnginePodman, fmt.Sprintf("the storage driver is %s, and the bundle engine needs %s", driver, overlayDriver), nil
 		}
+		if seLinuxEnforces(seLinuxFile) {
+			return EnginePodman, "SELinux is enforcing, and the bundle engine gives no labels", nil
+		}
 		return EngineBundle, "default", nil
 	}
 	return "", "", &Fault{Kind: Refusal, Tried: "choose an engine", Why: fmt.Errorf("there is no engine %q", asked), Do: "the engines are " + strings.Join(Engines(), ", ")}

@@ -1,0 +1,36 @@
+package isolation
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// overlayByProgram is how we call the driver overlay when a program
+// (fuse-overlayfs) mounts for it: such a store marks deleted files in a way
+// that the kernel's overlay does not know, and a cell of the bundle engine
+// would show files that the image deleted.
+const overlayByProgram = "overlay with a mount program"
+
+// driver is the storage driver that the image's layers were written by.
+func (i inspected) driver(layers []string) string {
+	if len(layers) == 0 {
+		return i.GraphDriver.Name
+	}
+	// <store>/overlay/<id>/diff; Podman writes "false" into the file, too.
+	store := filepath.Dir(filepath.Dir(layers[0]))
+	said, err := os.ReadFile(filepath.Join(store, ".has-mount-program"))
+	if err == nil && strings.TrimSpace(string(said)) == "true" {
+		return overlayByProgram
+	}
+	return i.GraphDriver.Name
+}
+
+// seLinuxEnforces tells whether SELinux would keep an unlabelled cell from its
+// files; Podman knows how to label, the bundle engine does not.
+func seLinuxEnforces(file string) bool {
+	said, err := os.ReadFile(file)
+	return err == nil && strings.TrimSpace(string(said)) == "1"
+}
+
+const seLinuxFile = "/sys/fs/selinux/enforce"
