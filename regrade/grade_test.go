@@ -306,6 +306,53 @@ func TestInterruptedBetweenCheckAndWrite(t *testing.T) {
 	c.unchanged()
 }
 
+// cancelOn cancels when a text is written to it.
+type cancelOn struct {
+	text   string
+	cancel func()
+}
+
+func (c cancelOn) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.text) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+func TestInterruptedAfterTheRecordWasWritten(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	run, err := record.OwningRun(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without a summary there is a warning, after the record was written.
+	os.Remove(filepath.Join(run, record.RunFile))
+	ctx, cancel := context.WithCancel(context.Background())
+	c.options.Notice = cancelOn{record.RunFile, cancel}
+	v, err := c.gradeWith(ctx)
+	if ctx.Err() == nil {
+		t.Fatal("nothing was cancelled")
+	}
+	if err != nil || v.Status != record.Success || c.record().Status != record.Success {
+		t.Errorf("a verdict that stands in the record is called %v", err)
+	}
+	if c.file(record.GradeLog) == "" {
+		t.Error("the log of the verdict is gone")
+	}
+}
+
+func TestAStateLayerIsNotLeftOut(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Environment = map[string]any{record.StateDiffID: "sha256:layer"}
+		o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }
+	})
+	c.refused(Refused, "sha256:layer", false)
+	c.options.AllowHost = true
+	if v := c.pass(); stampText(v) != "graded_on_host=true graded_without_pre_run=1" {
+		t.Errorf("stamps %s", stampText(v))
+	}
+}
+
 func TestACommandThatEndsItsCellFailsAlone(t *testing.T) {
 	c := newCase(t, fixture.Pinned, criteriaOf(runCommand("kill"), runCommand("true")))
 	c.fake.run = func(cell *fakeCell, line string, _ io.Writer) (isolation.Exit, error) {

@@ -132,7 +132,7 @@ func (g *grading) stamp(o outcome) {
 	if container && g.accepted.Place() == policy.OnHost {
 		info.Set(record.GradedOnHost, true)
 	}
-	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.StateDiffID) == "" {
+	if n := len(g.task.PreRun); n > 0 && container {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
