@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"podgrade/isolation"
@@ -472,6 +473,37 @@ func TestEarlyStopSelectsTheArmedGate(t *testing.T) {
 	c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
 	if v := c.pass(); v.Status != record.Success || v.Score != 0.5 {
 		t.Errorf("the armed gate: %s %v", v.Status, v.Score)
+	}
+}
+
+// TestOneOfTwoGradesAtOnceWins: who comes second finds the record changed, and
+// never undoes the first one's verdict.
+func TestOneOfTwoGradesAtOnceWins(t *testing.T) {
+	for range 20 {
+		c := newCase(t, fixture.Pinned, nil)
+		var together sync.WaitGroup
+		together.Add(2)
+		start := func(context.Context) (Engines, error) {
+			together.Done()
+			together.Wait()
+			return newFake(), nil
+		}
+		errs := make([]error, 2)
+		var grades sync.WaitGroup
+		for i := range errs {
+			row, err := record.OpenRow(c.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer row.Close()
+			o := c.options
+			o.Start, o.Notice = start, io.Discard
+			grades.Go(func() { _, errs[i] = Grade(context.Background(), row, o) })
+		}
+		grades.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("both or none wrote a verdict: %v, %v", errs[0], errs[1])
+		}
 	}
 }
 

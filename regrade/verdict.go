@@ -194,6 +194,11 @@ type cellFile struct {
 // write puts everything on the disk, the record last: it is the one step that
 // makes the verdict true.
 func (g *grading) write(v *Verdict, spot *place) error {
+	unlock, err := g.row.Lock()
+	if err != nil {
+		return g.writeError(err, "grade it again")
+	}
+	defer unlock()
 	if !g.row.Unchanged(g.before) {
 		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
 	}
