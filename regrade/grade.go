@@ -120,7 +120,7 @@ func (g *grading) gaps() []string {
 		gaps = append(gaps, "the recorded task: "+problem.Error())
 	}
 	if g.accepted.Runs() && g.accepted.TaskDir() == "" {
-		gaps = append(gaps, "the recorded task file is not on this host, so commands find no task directory")
+		gaps = append(gaps, "the recorded task file is not on this host, or out of reach, so commands find no task directory")
 	}
 	for _, installed := range []struct {
 		what     string
