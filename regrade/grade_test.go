@@ -371,6 +371,20 @@ func TestACommandThatEndsItsCellFailsAlone(t *testing.T) {
 	}
 }
 
+func TestOutputThatIsHeldIsSaid(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		return isolation.Exit{TimedOut: true, Held: true}, nil
+	}
+	v := c.pass()
+	if v.Status != record.Failure || !strings.Contains(*v.Results[0].Details, "left in the background") {
+		t.Errorf("%s: %s", v.Status, *v.Results[0].Details)
+	}
+	if !strings.Contains(c.file(record.GradeLog), "in the background") {
+		t.Errorf("log: %s", c.file(record.GradeLog))
+	}
+}
+
 func TestRunsTheShellInTheWorkspace(t *testing.T) {
 	c := newCase(t, fixture.Pinned, nil)
 	c.pass()
@@ -473,6 +487,11 @@ func TestEarlyStopSelectsTheArmedGate(t *testing.T) {
 	c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
 	if v := c.pass(); v.Status != record.Success || v.Score != 0.5 {
 		t.Errorf("the armed gate: %s %v", v.Status, v.Score)
+	}
+	for _, threshold := range []string{"0", "-1", "1.5", "NaN", `"0.1"`} {
+		c = newCase(t, fixture.Pinned, criteriaOf(armed, fileExists("missing")))
+		c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": `+threshold+`}`)
+		c.refused(TaskFault, "gate_threshold", true)
 	}
 }
 

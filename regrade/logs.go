@@ -52,6 +52,8 @@ func (l *logs) Note(label, text string) {
 func (l *logs) Command(label, line string, exit criteria.Exit) {
 	end := fmt.Sprintf("exit code %d", exit.Code)
 	switch {
+	case exit.Held:
+		end = "it had ended, and what it left in the background held its output until the time-out"
 	case exit.TimedOut:
 		end = "ended by its time-out"
 	case exit.NoShell:

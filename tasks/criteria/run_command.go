@@ -126,6 +126,12 @@ func (j *judging) commandDetails(c *tasks.RunCommand, r ran, found outcome) stri
 	var b strings.Builder
 	b.WriteString(commandSummary(c, r, found))
 	fmt.Fprintf(&b, "\nCommand: %s\nExit code: %d (expected %d)\n", c.Command, r.code, c.ExpectedExitCode)
+	if r.exit.Held {
+		b.WriteString("The command itself had ended; a process that it left in the background held its output open.\n")
+	}
+	if r.exit.TimedOut {
+		b.WriteString("The time-out ended all that ran in the cell, what earlier commands had left running too.\n")
+	}
 	if r.exit.CellEnded {
 		b.WriteString("The command ended its own cell.\n")
 	}
