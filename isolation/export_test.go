@@ -52,3 +52,6 @@ func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
 	reply, err := c.(*cell).ask(ctx, worker.Request{Op: worker.OpMeasure})
 	return reply.Measured, err
 }
+
+// AwaitWorker waits until the worker is seen to be gone.
+func AwaitWorker(h *Host) { <-h.worker.gone }
