@@ -198,15 +198,31 @@ func (g *grading) where() (policy.Place, error) {
 	return policy.InCell, nil
 }
 
-// checkState refuses a row of which a state layer was kept: a cell of the
-// image alone is not what the agent left, and no stamp says so.
-func (g *grading) checkState(place policy.Place) error {
-	layer := g.record.Environment.Text(record.StateDiffID)
-	if layer == "" || place == policy.OnHost {
+// checkFair refuses a row whose cell this release cannot make: the verdict of
+// another cell would say nothing about the row, and no stamp says so.
+func (g *grading) checkFair(place policy.Place) error {
+	if place == policy.OnHost {
+		return nil
+	}
+	var needs []string
+	need := func(what, value string) {
+		if value != "" {
+			needs = append(needs, what+" "+policy.Neutral(value))
+		}
+	}
+	need("the state layer", g.record.Environment.Text(record.StateDiffID))
+	need("the working_dir", g.task.Sandbox.WorkingDir())
+	if podman := g.task.Sandbox.Podman; podman != nil {
+		need("the user", podman.User)
+		if podman.ReadOnly {
+			need("a root file system", "that cannot be written")
+		}
+	}
+	if len(needs) == 0 {
 		return nil
 	}
 	return &Error{Kind: Refused, Tried: "open a cell for", On: g.row.Dir,
-		Why: fmt.Errorf("the record names the state layer %s, and this podgrade cannot lay one over an image", policy.Neutral(layer)),
+		Why: fmt.Errorf("the record names %s, and this release cannot give that to a grading cell", strings.Join(needs, ", ")),
 		Do:  "use the release of podgrade that executed the row, or grade with --allow-host-grading"}
 }
 
@@ -215,7 +231,7 @@ func (g *grading) consent() error {
 	if err != nil {
 		return err
 	}
-	if err := g.checkState(place); err != nil {
+	if err := g.checkFair(place); err != nil {
 		return err
 	}
 	config, err := g.record.TaskConfig()

@@ -354,6 +354,28 @@ func TestAStateLayerIsNotLeftOut(t *testing.T) {
 	}
 }
 
+func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*tasks.Sandbox){
+		"working_dir /testbed": func(s *tasks.Sandbox) { s.Docker.WorkingDir = "/testbed" },
+		"working_dir auto": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{WorkingDir: "auto", Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+		"user 1000": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{User: "1000", Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+		"cannot be written": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{ReadOnly: true, Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+	} {
+		c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+			o.Change = func(task *tasks.Task) { change(&task.Sandbox) }
+		})
+		c.refused(Refused, want, false)
+		c.options.AllowHost = true
+		c.pass()
+	}
+}
+
 func TestACommandThatEndsItsCellFailsAlone(t *testing.T) {
 	c := newCase(t, fixture.Pinned, criteriaOf(runCommand("kill"), runCommand("true")))
 	c.fake.run = func(cell *fakeCell, line string, _ io.Writer) (isolation.Exit, error) {
