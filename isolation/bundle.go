@@ -308,17 +308,3 @@ func (c *cell) noHello(ctx context.Context, err error) error {
 	return &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: why,
 		Do: "check that the image's platform is this machine's, and that programs can be started from the scratch directory"}
 }
-
-// verify compares the started cell with its specification.
-func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpMeasure})
-	if err != nil {
-		return &Fault{Tried: "measure the cell", Why: c.host.workerFault(err)}
-	}
-	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
-		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
-			Do: "check the OCI runtime " + c.host.runtime.Path}
-	}
-	c.made.Verified = true
-	return nil
-}

@@ -120,6 +120,7 @@ func TestEveryFalsehoodIsNamed(t *testing.T) {
 		"writable sys":       {mounts(" /proc/sys ro,", " /proc/sys rw,"), "read-only path /proc/sys: asked for ro"},
 		"uncovered sys":      {func(_ *testing.T, m *oci.Measured) { m.Covers["/proc/sys"] = oci.CoverNone }, "read-only path /proc/sys"},
 		"another workspace":  {func(_ *testing.T, m *oci.Measured) { m.Binds["/work/workspace"] = false }, "mount /work/workspace: asked for what podgrade prepared"},
+		"another root":       {func(_ *testing.T, m *oci.Measured) { m.Root = false }, "root file system: asked for the image that was mounted"},
 		"another tool":       {func(_ *testing.T, m *oci.Measured) { delete(m.Binds, "/.podgrade") }, "mount /.podgrade"},
 		"a mount more":       {extra("/host", "ext4"), "mount: nothing was asked for at /host, the cell has a ext4 there"},
 		"a socket":           {extra(`/run/a\040b`, "tmpfs"), "mount: nothing was asked for at /run/a b"},

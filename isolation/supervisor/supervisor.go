@@ -188,6 +188,8 @@ func (s *supervisor) answer(q protocol.Request) {
 		a = s.list(q.ID, q.Path)
 	case protocol.OpKillAll:
 		a.Kill = &protocol.KillCount{Stuck: !s.processes.endAll()}
+	case protocol.OpThrough:
+		a = through(q.Calls)
 	}
 	s.mu.Lock()
 	delete(s.underWay, q.ID)
