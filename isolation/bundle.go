@@ -32,26 +32,13 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	h.mu.Unlock()
 	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
 	choose(c)
+	if err := c.limitsFault(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	if err := c.boot(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-// notKept are the limits that were asked for and that nothing enforces for the
-// cell as a whole: without a delegated cgroup there are only limits of single
-// processes, as a floor.
-func notKept(l oci.Limits) []string {
-	names := []string{}
-	for _, limit := range []struct {
-		name  string
-		asked bool
-	}{{"memory", l.MemoryMB > 0}, {"cpus", l.CPUs > 0}, {"pids", l.PIDs > 0}} {
-		if limit.asked {
-			names = append(names, limit.name)
-		}
-	}
-	return names
 }
 
 // egressFault says why a cell gets no network.

@@ -75,6 +75,8 @@ type Order struct {
 	// Hidden are directories that no view shows wherever they lie: the run
 	// directory above all.
 	Hidden []string
+	// RequireLimits refuses a cell whose limits nothing would enforce.
+	RequireLimits bool
 	// Log receives what the runtime and the supervisor wrote to standard
 	// error; nil: it is dropped.
 	Log io.Writer
