@@ -41,11 +41,6 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	return c, nil
 }
 
-// egressFault says why a cell gets no network.
-func (h *Host) egressFault() error {
-	return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("the engines make sealed cells only"), Do: "grade without a network: --network none, which is the default"}
-}
-
 // bootBundle makes a cell with the bundle engine: our own OCI bundle, run by
 // crun or runc on the layers in Podman's store. It makes the root file system,
 // the views (the first time) and the container, and proves it.
@@ -79,6 +74,10 @@ func (c *cell) bootBundle(ctx context.Context) error {
 		return err
 	}
 	watch.lap("start")
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	watch.lap("network")
 	if err := c.verify(ctx, spec); err != nil {
 		return err
 	}
@@ -220,15 +219,13 @@ func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, erro
 	return spec, raw, nil
 }
 
-// etcFiles writes hosts, hostname and resolv.conf of the cell. A sealed cell
-// names a resolver that cannot be reached: so a look-up counts as an attempt
-// to reach the network, where an empty file would ask 127.0.0.1.
+// etcFiles writes hosts, hostname and resolv.conf of the cell.
 func (c *cell) etcFiles() ([]oci.Bind, error) {
 	hostname := c.order.Plan.HostnameOrDefault()
 	files := map[string]string{
 		"hosts":       fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
 		"hostname":    hostname + "\n",
-		"resolv.conf": "nameserver 192.0.2.53\noptions timeout:1 attempts:1\n",
+		"resolv.conf": resolver(c.order.Plan.Network),
 	}
 	dir := worker.EtcDir(c.host.run.dir, c.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -52,3 +52,6 @@ func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
 	reply, err := c.(*cell).ask(ctx, worker.Request{Op: worker.OpMeasure})
 	return reply.Measured, err
 }
+
+// NetworkFault says why this host can give no cell a network through a device.
+var NetworkFault = networkFault

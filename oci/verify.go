@@ -43,7 +43,7 @@ const (
 
 // Verify compares a started cell with its specification and returns every
 // difference, in words, none when the cell is what was asked for. network says
-// whether the cell may have other interfaces than lo.
+// which interfaces the cell has: lo alone, or EgressInterface as well.
 func Verify(s *specs.Spec, m Measured, network Network) []string {
 	v := verifier{spec: s, m: m, status: parseStatus(m.Status)}
 	v.credentials()
@@ -56,9 +56,11 @@ func Verify(s *specs.Spec, m Measured, network Network) []string {
 	}
 	v.mounts()
 	v.limits()
-	if network == Sealed && !slices.Equal(m.Interfaces, []string{"lo"}) {
-		v.differ("network interfaces", "lo", strings.Join(m.Interfaces, " "))
+	interfaces := []string{"lo"}
+	if network == Egress {
+		interfaces = append(interfaces, EgressInterface)
 	}
+	v.equal("network interfaces", strings.Join(interfaces, " "), strings.Join(m.Interfaces, " "))
 	return v.differences
 }
 

@@ -168,9 +168,11 @@ func TestASpecificationThatAsksForTooLittleIsADifference(t *testing.T) {
 		}
 	}
 	s, m := recorded(t)
-	m.Interfaces = []string{"eth0", "lo"}
-	if differences := oci.Verify(s, m, oci.Egress); len(differences) > 0 {
-		t.Errorf("with a network granted: %q", differences)
+	for interfaces, want := range map[string]int{"lo tap0": 0, "lo": 1, "eth0 lo": 1, "lo tap0 tap1": 1} {
+		m.Interfaces = strings.Fields(interfaces)
+		if differences := oci.Verify(s, m, oci.Egress); len(differences) != want {
+			t.Errorf("with a network granted, and %s: %q", interfaces, differences)
+		}
 	}
 }
 
