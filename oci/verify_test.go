@@ -2,8 +2,10 @@ package oci_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -172,6 +174,25 @@ func TestASpecificationThatAsksForTooLittleIsADifference(t *testing.T) {
 		m.Interfaces = strings.Fields(interfaces)
 		if differences := oci.Verify(s, m, oci.Egress); len(differences) != want {
 			t.Errorf("with a network granted, and %s: %q", interfaces, differences)
+		}
+	}
+}
+
+// D-80 of spec/regrade.md 5: every capability of every set is asserted, none
+// can be there, or be missing, unnoticed.
+func TestD80EveryCapabilityOfEverySetIsAsserted(t *testing.T) {
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		for bit := range 64 {
+			s, m := recorded(t)
+			old := line(t, m.Status, set+":")
+			mask, err := strconv.ParseUint(strings.Fields(old)[1], 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t, &m.Status, old, fmt.Sprintf("%s:\t%016x\n", set, mask^1<<bit))
+			if d := oci.Verify(s, m, oci.Sealed); len(d) != 1 || !strings.HasPrefix(d[0], set) {
+				t.Errorf("%s with bit %d changed: %q", set, bit, d)
+			}
 		}
 	}
 }
