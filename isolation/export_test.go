@@ -55,3 +55,6 @@ func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
 
 // NetworkFault says why this host can give no cell a network through a device.
 var NetworkFault = networkFault
+
+// AwaitWorker waits until the worker is seen to be gone.
+func AwaitWorker(h *Host) { <-h.worker.gone }

@@ -81,8 +81,10 @@ func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
 }
 
 func imageFault(reference, stderr string) error {
-	// Podman has no exit code of its own for "not found": 125 is everything.
-	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find", "not found"} {
+	// Podman has no exit code of its own for "not found": 125 is everything. Words
+	// that do not speak of an image will not do: a program or a library that is
+	// not found is a fault of the host.
+	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find image"} {
 		if strings.Contains(strings.ToLower(stderr), words) {
 			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: "load, import or build it with podman first"}
 		}

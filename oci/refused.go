@@ -31,13 +31,14 @@ const (
 	CallKexecLoad     Call = "kexec_load"
 	CallInitModule    Call = "init_module"
 	CallOpenByHandle  Call = "open_by_handle_at"
+	CallIOUring       Call = "io_uring_setup"
 )
 
 // Calls are all of them.
 func Calls() []Call {
 	return []Call{
 		CallMount, CallUnmount, CallUnshare, CallSetns, CallClone, CallClone3, CallOpenTree, CallKeyctl, CallAddKey, CallRequestKey,
-		CallBPF, CallPerfEventOpen, CallPrlimit, CallKexecLoad, CallInitModule, CallOpenByHandle,
+		CallBPF, CallPerfEventOpen, CallPrlimit, CallKexecLoad, CallInitModule, CallOpenByHandle, CallIOUring,
 	}
 }
 

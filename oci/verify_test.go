@@ -102,6 +102,7 @@ func TestEveryFalsehoodIsNamed(t *testing.T) {
 		"new privileges":     {status("NoNewPrivs:\t1", "NoNewPrivs:\t0"), "no_new_privs"},
 		"no seccomp":         {status("Seccomp:\t2", "Seccomp:\t0"), "seccomp mode"},
 		"strict seccomp":     {status("Seccomp:\t2", "Seccomp:\t1"), "seccomp mode"},
+		"another filter":     {func(_ *testing.T, m *oci.Measured) { m.Open = []string{"keyctl"} }, "system call keyctl: asked for its refusal"},
 		"uid map":            {func(_ *testing.T, m *oci.Measured) { m.UIDMap = "0 0 4294967295\n" }, "uid map"},
 		"gid map":            {func(_ *testing.T, m *oci.Measured) { m.GIDMap = "0 0 1\n" }, "gid map"},
 		"interface":          {func(_ *testing.T, m *oci.Measured) { m.Interfaces = []string{"eth0", "lo"} }, "network interfaces: asked for lo, the cell has eth0 lo"},

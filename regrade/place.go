@@ -89,6 +89,9 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 		return criteria.Exit{}, &Error{Kind: Refused, Tried: "run", On: command.Line,
 			Why: errors.New("no recorded command was accepted"), Do: "use --allow-recorded-commands"}
 	}
+	if strings.ContainsRune(command.Line, 0) {
+		return criteria.Exit{}, fmt.Errorf("%w: it holds a NUL byte", criteria.ErrNoLine)
+	}
 	cell, env, err := p.current(ctx)
 	if err != nil {
 		return criteria.Exit{}, err
@@ -104,6 +107,12 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	})
 	if errors.Is(err, isolation.ErrNoProgram) {
 		return criteria.Exit{Code: noProgram, NoShell: true}, nil
+	}
+	if errors.Is(err, isolation.ErrTooLarge) {
+		return criteria.Exit{}, fmt.Errorf("%w: %v", criteria.ErrNoLine, err)
+	}
+	if errors.Is(err, isolation.ErrNotExist) || errors.Is(err, isolation.ErrDenied) {
+		return criteria.Exit{}, asked(err) // the workspace, which an earlier command closed or moved
 	}
 	if err != nil {
 		return criteria.Exit{}, err
@@ -126,6 +135,7 @@ func exitOf(exit isolation.Exit, stdout, stderr *capture) criteria.Exit {
 	return criteria.Exit{
 		Code:            code,
 		TimedOut:        exit.TimedOut,
+		Held:            exit.Held,
 		CellEnded:       exit.CellEnded,
 		NetworkAttempts: exit.NetworkAttempts,
 		Stdout:          stdout.output(),

@@ -20,7 +20,7 @@ const (
 	OpRead    Op = "read"    // send the bytes of a regular file
 	OpList    Op = "list"    // list a directory
 	OpKillAll Op = "killall" // end every process but the supervisor
-	OpThrough Op = "through" // try system calls that must be refused
+	OpOpen    Op = "open"    // try system calls that must be refused
 )
 
 // Request is one question of the host. IDs are chosen by the host and are not
@@ -30,7 +30,7 @@ type Request struct {
 	Op   Op     `json:"op"`
 	Run  *Run   `json:"run,omitempty"`
 	Path *Path  `json:"path,omitempty"`
-	// Calls are the names of the system calls to try, of OpThrough.
+	// Calls are the names of the system calls to try, of OpOpen.
 	Calls []string `json:"calls,omitempty"`
 }
 
@@ -91,9 +91,9 @@ type Answer struct {
 	File    *File      `json:"file,omitempty"`
 	Files   []File     `json:"files,omitempty"`
 	Kill    *KillCount `json:"kill,omitempty"`
-	// Through are those of Request.Calls that were not refused, each with what
+	// Open are those of Request.Calls that were not refused, each with what
 	// became of it.
-	Through []string `json:"through,omitempty"`
+	Open []string `json:"open,omitempty"`
 }
 
 // Exit is how a command ended.

@@ -92,7 +92,7 @@ func (f *File) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxCalls bounds the system calls of one OpThrough.
+// maxCalls bounds the system calls of one OpOpen.
 const maxCalls = 64
 
 // ParseHello reads the payload of a KindHello frame.
@@ -121,7 +121,7 @@ func ParseRequest(payload []byte) (Request, error) {
 			return Request{}, fmt.Errorf("%w: request %d (%s) names no path", ErrFrame, q.ID, q.Op)
 		}
 	case OpKillAll:
-	case OpThrough:
+	case OpOpen:
 		if len(q.Calls) == 0 || len(q.Calls) > maxCalls {
 			return Request{}, fmt.Errorf("%w: request %d tries %d system calls", ErrFrame, q.ID, len(q.Calls))
 		}

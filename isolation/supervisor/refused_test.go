@@ -23,18 +23,18 @@ func TestCallsThatNothingRefusesComeThrough(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		for _, call := range oci.Calls() {
-			a, err := c.Do(ctx, protocol.Request{Op: protocol.OpThrough, Calls: []string{string(call)}}, protocol.Sinks{})
+			a, err := c.Do(ctx, protocol.Request{Op: protocol.OpOpen, Calls: []string{string(call)}}, protocol.Sinks{})
 			if err != nil || a.Failure != nil {
 				t.Fatalf("%s: %+v, %v", call, a.Failure, err)
 			}
 			switch {
-			case len(a.Through) == 0 && slices.Contains(certain, call):
+			case len(a.Open) == 0 && slices.Contains(certain, call):
 				t.Errorf("%s is said to be refused", call)
-			case len(a.Through) > 0 && !strings.HasPrefix(a.Through[0], string(call)+": "):
-				t.Errorf("%s: %q", call, a.Through)
+			case len(a.Open) > 0 && !strings.HasPrefix(a.Open[0], string(call)+" ("):
+				t.Errorf("%s: %q", call, a.Open)
 			}
 		}
-		a, err := c.Do(ctx, protocol.Request{Op: protocol.OpThrough, Calls: []string{"getpid"}}, protocol.Sinks{})
+		a, err := c.Do(ctx, protocol.Request{Op: protocol.OpOpen, Calls: []string{"getpid"}}, protocol.Sinks{})
 		if err != nil || a.Failure == nil || !strings.Contains(a.Failure.Message, `"getpid"`) {
 			t.Errorf("an unknown call: %+v, %v", a, err)
 		}

@@ -188,8 +188,8 @@ func (s *supervisor) answer(q protocol.Request) {
 		a = s.list(q.ID, q.Path)
 	case protocol.OpKillAll:
 		a.Kill = &protocol.KillCount{Stuck: !s.processes.endAll()}
-	case protocol.OpThrough:
-		a = through(q.Calls)
+	case protocol.OpOpen:
+		a = open(q.Calls)
 	}
 	s.mu.Lock()
 	delete(s.underWay, q.ID)

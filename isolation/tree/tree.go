@@ -34,12 +34,16 @@ type Report struct {
 	// target). Times do not count, and blocks of zeros only by the file's size.
 	Digest string
 	// Hazards name what a view of the tree may show otherwise than the tree
-	// itself, at most MaxHazards of them.
+	// itself, at most MaxHazards of them, each cut after MaxHazard bytes.
 	Hazards []string
 }
 
-// MaxHazards caps Report.Hazards.
-const MaxHazards = 20
+// MaxHazards caps Report.Hazards, MaxHazard the bytes of each: names are the
+// choice of whoever made the tree, and may be as long as it is deep.
+const (
+	MaxHazards = 20
+	MaxHazard  = 1 << 10
+)
 
 // MaxDepth is how deep a tree may be. PATH_MAX does not bound it, because the
 // walk uses descriptors, and a hostile tree may be as deep as it likes.
@@ -97,9 +101,14 @@ func (w *walker) report(err error) (Report, error) {
 }
 
 func (w *walker) hazard(format string, args ...any) {
-	if len(w.hazards) < MaxHazards {
-		w.hazards = append(w.hazards, fmt.Sprintf(format, args...))
+	if len(w.hazards) >= MaxHazards {
+		return
 	}
+	h := fmt.Sprintf(format, args...)
+	if len(h) > MaxHazard {
+		h = strings.ToValidUTF8(h[:MaxHazard], "") + "..."
+	}
+	w.hazards = append(w.hazards, h)
 }
 
 // directory copies what is in src, then gives dst the attributes of src: last,

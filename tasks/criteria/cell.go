@@ -14,7 +14,8 @@ import (
 // is lost: no criterion result may be made of it.
 type Cell interface {
 	Files
-	// Run runs a command line with the cell's shell in the sandbox root.
+	// Run runs a command line with the cell's shell in the sandbox root. Of the
+	// Err values it returns those of NotStarted.
 	Run(ctx context.Context, command Command) (Exit, error)
 }
 
@@ -39,7 +40,15 @@ var (
 	ErrTooLarge   = errors.New("file is too large")
 	ErrDenied     = errors.New("permission denied")
 	ErrIO         = errors.New("input/output error")
+	ErrNoLine     = errors.New("not a command line that can be run")
 )
+
+// NotStarted tells whether err says that a command was not started through its
+// own line, or through what commands before it made of the sandbox root. The
+// place is whole then.
+func NotStarted(err error) bool {
+	return errors.Is(err, ErrNoLine) || errors.Is(err, ErrNotExist) || errors.Is(err, ErrDenied)
+}
 
 // Command is one command line of a criterion.
 type Command struct {
@@ -52,7 +61,10 @@ type Command struct {
 // Exit is how a command ended. A time-out is an Exit, not an error.
 type Exit struct {
 	Code     int  // exit status; 128+n when signal n ended it; -1 after a time-out
-	TimedOut bool // ended by its time-out, with all it had started
+	TimedOut bool // ended by its time-out, with all that ran in the cell
+	// Held: the command itself had ended before its time-out; a process that it
+	// left in the background held its output open.
+	Held bool
 	// CellEnded: the command ended its own cell (or the host had to end it
 	// because of the command). The next command finds a new cell.
 	CellEnded bool

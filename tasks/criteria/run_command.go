@@ -2,6 +2,7 @@ package criteria
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -29,6 +30,9 @@ type ran struct {
 func (j *judging) run(ctx context.Context, line string, timeout time.Duration) (ran, error) {
 	// No time at all is a time-out at once; Command's 0 would mean "none".
 	exit, err := j.where.Cell.Run(ctx, Command{Line: line, Timeout: max(timeout, 1), Label: j.label()})
+	if NotStarted(err) {
+		return ran{}, startTrouble(err)
+	}
 	if err != nil {
 		return ran{}, err
 	}
@@ -48,9 +52,25 @@ func (j *judging) run(ctx context.Context, line string, timeout time.Duration) (
 	}, nil
 }
 
+// startTrouble is what Python raises for a command that cannot be started.
+func startTrouble(err error) error {
+	class := "OSError"
+	switch {
+	case errors.Is(err, ErrNotExist):
+		class = "FileNotFoundError"
+	case errors.Is(err, ErrDenied):
+		class = "PermissionError"
+	}
+	return troublef(class, "the command was not started: %v", err)
+}
+
+// longestTimeout is what a longer time-out counts as: the format has no bound,
+// and a number of nanoseconds has.
+const longestTimeout = 365 * 24 * 3600
+
 // runCommand runs a shell line in the sandbox (task-file 7.8).
 func (j *judging) runCommand(ctx context.Context, c *tasks.RunCommand) (outcome, error) {
-	r, err := j.run(ctx, c.Command, time.Duration(c.Timeout)*time.Second)
+	r, err := j.run(ctx, c.Command, time.Duration(max(0, min(c.Timeout, longestTimeout)))*time.Second)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -122,6 +142,12 @@ func (j *judging) commandDetails(c *tasks.RunCommand, r ran, found outcome) stri
 	var b strings.Builder
 	b.WriteString(commandSummary(c, r, found))
 	fmt.Fprintf(&b, "\nCommand: %s\nExit code: %d (expected %d)\n", c.Command, r.code, c.ExpectedExitCode)
+	if r.exit.Held {
+		b.WriteString("The command itself had ended; a process that it left in the background held its output open.\n")
+	}
+	if r.exit.TimedOut {
+		b.WriteString("The time-out ended all that ran in the cell, what earlier commands had left running too.\n")
+	}
 	if r.exit.CellEnded {
 		b.WriteString("The command ended its own cell.\n")
 	}
