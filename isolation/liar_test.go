@@ -3,6 +3,7 @@ package isolation_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,8 +15,8 @@ import (
 // returned function chooses what the next container is made as.
 func liar(t *testing.T) (tell func(lie string)) {
 	t.Helper()
-	const crun = "/usr/bin/crun"
-	if _, err := os.Stat(crun); err != nil {
+	crun, err := exec.LookPath("crun")
+	if err != nil {
 		t.Fatalf("the lying runtime needs the real one: %v", err)
 	}
 	dir := t.TempDir()
