@@ -32,31 +32,13 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	h.mu.Unlock()
 	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
 	choose(c)
+	if err := c.limitsFault(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	if err := c.boot(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-// notKept are the limits that were asked for and that nothing enforces for the
-// cell as a whole: without a delegated cgroup there are only limits of single
-// processes, as a floor.
-func notKept(l oci.Limits) []string {
-	names := []string{}
-	for _, limit := range []struct {
-		name  string
-		asked bool
-	}{{"memory", l.MemoryMB > 0}, {"cpus", l.CPUs > 0}, {"pids", l.PIDs > 0}} {
-		if limit.asked {
-			names = append(names, limit.name)
-		}
-	}
-	return names
-}
-
-// egressFault says why a cell gets no network.
-func (h *Host) egressFault() error {
-	return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("the engines make sealed cells only"), Do: "grade without a network: --network none, which is the default"}
 }
 
 // bootBundle makes a cell with the bundle engine: our own OCI bundle, run by
@@ -92,6 +74,10 @@ func (c *cell) bootBundle(ctx context.Context) error {
 		return err
 	}
 	watch.lap("start")
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	watch.lap("network")
 	if err := c.verify(ctx, spec); err != nil {
 		return err
 	}
@@ -233,15 +219,13 @@ func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, erro
 	return spec, raw, nil
 }
 
-// etcFiles writes hosts, hostname and resolv.conf of the cell. A sealed cell
-// names a resolver that cannot be reached: so a look-up counts as an attempt
-// to reach the network, where an empty file would ask 127.0.0.1.
+// etcFiles writes hosts, hostname and resolv.conf of the cell.
 func (c *cell) etcFiles() ([]oci.Bind, error) {
 	hostname := c.order.Plan.HostnameOrDefault()
 	files := map[string]string{
 		"hosts":       fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
 		"hostname":    hostname + "\n",
-		"resolv.conf": "nameserver 192.0.2.53\noptions timeout:1 attempts:1\n",
+		"resolv.conf": resolver(c.order.Plan.Network),
 	}
 	dir := worker.EtcDir(c.host.run.dir, c.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -307,19 +291,4 @@ func (c *cell) noHello(ctx context.Context, err error) error {
 	}
 	return &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: why,
 		Do: "check that the image's platform is this machine's, and that programs can be started from the scratch directory"}
-}
-
-// verify compares the started cell with its specification.
-func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpMeasure})
-	if err != nil {
-		return &Fault{Tried: "measure the cell", Why: c.host.workerFault(err)}
-	}
-	reply.Measured.Open = c.client.Open()
-	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
-		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
-			Do: "check the OCI runtime " + c.host.runtime.Path}
-	}
-	c.made.Verified = true
-	return nil
 }

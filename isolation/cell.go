@@ -75,6 +75,8 @@ type Order struct {
 	// Hidden are directories that no view shows wherever they lie: the run
 	// directory above all.
 	Hidden []string
+	// RequireLimits refuses a cell whose limits nothing would enforce.
+	RequireLimits bool
 	// Log receives what the runtime and the supervisor wrote to standard
 	// error; nil: it is dropped.
 	Log io.Writer
@@ -114,6 +116,7 @@ type Made struct {
 	SpecSHA256    string             `json:"spec_sha256,omitempty"`
 	Verified      bool               `json:"verified"` // the started cell was compared with its specification
 	View          View               `json:"workspace_view"`
+	Network       string             `json:"network,omitempty"` // program that serves it; "": the cell is sealed
 	LimitsAsked   oci.Limits         `json:"limits_asked"`
 	LimitsKept    []string           `json:"limits_enforced"`
 	LimitsNotKept []string           `json:"limits_not_enforced"`

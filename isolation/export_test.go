@@ -53,5 +53,8 @@ func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
 	return reply.Measured, err
 }
 
+// NetworkFault says why this host can give no cell a network through a device.
+var NetworkFault = networkFault
+
 // AwaitWorker waits until the worker is seen to be gone.
 func AwaitWorker(h *Host) { <-h.worker.gone }

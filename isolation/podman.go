@@ -47,6 +47,10 @@ func (c *cell) bootPodman(ctx context.Context) error {
 		return err
 	}
 	watch.lap("start")
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	watch.lap("network")
 	// Only now: before its supervisor runs the process is the runtime's own,
 	// whose capabilities and filter say nothing.
 	if err := c.verify(ctx, spec); err != nil {

@@ -61,7 +61,9 @@ func (h *Host) Open(ctx context.Context, o Order) (Cell, error) {
 		return nil, err
 	}
 	if o.Plan.Network == oci.Egress {
-		return nil, h.egressFault()
+		if err := networkFault(tunDevice); err != nil {
+			return nil, err
+		}
 	}
 	return h.openCell(ctx, o, func(c *cell) {
 		c.made.Engine, c.made.EngineReason = engine, reason

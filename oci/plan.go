@@ -19,6 +19,13 @@ const (
 	Egress Network = "egress"
 )
 
+// EgressInterface is the one interface beside lo of a cell with Egress.
+const EgressInterface = "tap0"
+
+// EgressResolver is the address of its name server: what serves the network
+// forwards what is asked there to a name server of the host's.
+const EgressResolver = "10.0.2.3"
+
 // Limits are the resource limits that a task asks for; 0 means none.
 type Limits struct {
 	MemoryMB int64   `json:"memory_mb,omitempty"` // MiB

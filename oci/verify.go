@@ -21,6 +21,9 @@ type Measured struct {
 	Namespaces map[string]string `json:"namespaces"` // name -> link, of the cell
 	Outside    map[string]string `json:"outside"`    // name -> link, of the worker
 	Interfaces []string          `json:"interfaces"` // network interfaces of the cell
+	// Root: the cell's root file system is the one that we mounted. Of a
+	// container of Podman only Podman knows it, and it is taken as true.
+	Root bool `json:"root"`
 	// Binds tells for each bind of the specification whether what is mounted
 	// there is the very file or directory that we prepared.
 	Binds map[string]bool `json:"binds"`
@@ -43,7 +46,7 @@ const (
 
 // Verify compares a started cell with its specification and returns every
 // difference, in words, none when the cell is what was asked for. network says
-// whether the cell may have other interfaces than lo.
+// which interfaces the cell has: lo alone, or EgressInterface as well.
 func Verify(s *specs.Spec, m Measured, network Network) []string {
 	v := verifier{spec: s, m: m, status: parseStatus(m.Status)}
 	v.credentials()
@@ -51,11 +54,16 @@ func Verify(s *specs.Spec, m Measured, network Network) []string {
 	v.seccomp()
 	v.idMaps()
 	v.namespaces()
+	if !m.Root {
+		v.differ("root file system", "the image that was mounted", "something else")
+	}
 	v.mounts()
 	v.limits()
-	if network == Sealed && !slices.Equal(m.Interfaces, []string{"lo"}) {
-		v.differ("network interfaces", "lo", strings.Join(m.Interfaces, " "))
+	interfaces := []string{"lo"}
+	if network == Egress {
+		interfaces = append(interfaces, EgressInterface)
 	}
+	v.equal("network interfaces", strings.Join(interfaces, " "), strings.Join(m.Interfaces, " "))
 	return v.differences
 }
 

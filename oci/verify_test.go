@@ -2,8 +2,10 @@ package oci_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +123,7 @@ func TestEveryFalsehoodIsNamed(t *testing.T) {
 		"writable sys":       {mounts(" /proc/sys ro,", " /proc/sys rw,"), "read-only path /proc/sys: asked for ro"},
 		"uncovered sys":      {func(_ *testing.T, m *oci.Measured) { m.Covers["/proc/sys"] = oci.CoverNone }, "read-only path /proc/sys"},
 		"another workspace":  {func(_ *testing.T, m *oci.Measured) { m.Binds["/work/workspace"] = false }, "mount /work/workspace: asked for what podgrade prepared"},
+		"another root":       {func(_ *testing.T, m *oci.Measured) { m.Root = false }, "root file system: asked for the image that was mounted"},
 		"another tool":       {func(_ *testing.T, m *oci.Measured) { delete(m.Binds, "/.podgrade") }, "mount /.podgrade"},
 		"a mount more":       {extra("/host", "ext4"), "mount: nothing was asked for at /host, the cell has a ext4 there"},
 		"a socket":           {extra(`/run/a\040b`, "tmpfs"), "mount: nothing was asked for at /run/a b"},
@@ -168,9 +171,30 @@ func TestASpecificationThatAsksForTooLittleIsADifference(t *testing.T) {
 		}
 	}
 	s, m := recorded(t)
-	m.Interfaces = []string{"eth0", "lo"}
-	if differences := oci.Verify(s, m, oci.Egress); len(differences) > 0 {
-		t.Errorf("with a network granted: %q", differences)
+	for interfaces, want := range map[string]int{"lo tap0": 0, "lo": 1, "eth0 lo": 1, "lo tap0 tap1": 1} {
+		m.Interfaces = strings.Fields(interfaces)
+		if differences := oci.Verify(s, m, oci.Egress); len(differences) != want {
+			t.Errorf("with a network granted, and %s: %q", interfaces, differences)
+		}
+	}
+}
+
+// D-80 of spec/regrade.md 5: every capability of every set is asserted, none
+// can be there, or be missing, unnoticed.
+func TestD80EveryCapabilityOfEverySetIsAsserted(t *testing.T) {
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		for bit := range 64 {
+			s, m := recorded(t)
+			old := line(t, m.Status, set+":")
+			mask, err := strconv.ParseUint(strings.Fields(old)[1], 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t, &m.Status, old, fmt.Sprintf("%s:\t%016x\n", set, mask^1<<bit))
+			if d := oci.Verify(s, m, oci.Sealed); len(d) != 1 || !strings.HasPrefix(d[0], set) {
+				t.Errorf("%s with bit %d changed: %q", set, bit, d)
+			}
+		}
 	}
 }
 

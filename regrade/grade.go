@@ -31,6 +31,9 @@ type Options struct {
 	AllowHost bool   // --allow-host-grading
 	Network   string // NetworkNone or NetworkRecorded; "" is none
 	Workspace string // --workspace; "": the recorded one
+	// RequireLimits refuses a grade without the limits that the task asks for
+	// (--require-limits). Else the row is stamped.
+	RequireLimits bool
 	// Start starts the engines. It is called after consent, at most once.
 	Start func(context.Context) (Engines, error)
 	// Notice receives what was accepted, and warnings, safe to print.
@@ -387,6 +390,8 @@ func (g *grading) place(ctx context.Context, engines Engines) (spot *place, unpi
 		Reference: g.accepted.Reference(),
 		Hidden:    g.hidden(),
 		Log:       g.logs.cell,
+
+		RequireLimits: g.options.RequireLimits,
 		Plan: oci.Plan{
 			Phase:        oci.Grade,
 			Network:      g.accepted.Network(),

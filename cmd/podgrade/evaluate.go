@@ -32,6 +32,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
 			engineFlag(),
+			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
 		},
 		OnUsageError: usageError,
@@ -61,10 +62,13 @@ func evaluate(c *cli.Context) error {
 		AllowHost: c.Bool("allow-host-grading"),
 		Network:   network,
 		Workspace: c.String("workspace"),
-		Start:     startEngines(c.App.ErrWriter, engine),
-		Notice:    c.App.ErrWriter,
-		Lookup:    os.LookupEnv,
-		Version:   version,
+
+		RequireLimits: c.Bool("require-limits"),
+
+		Start:   startEngines(c.App.ErrWriter, engine),
+		Notice:  c.App.ErrWriter,
+		Lookup:  os.LookupEnv,
+		Version: version,
 	})
 	if err != nil {
 		return err

@@ -8,9 +8,6 @@ import "time"
 type Hello struct {
 	Version int    `json:"version"`
 	Nonce   string `json:"nonce"`
-	// Open are system calls that a cell's filter must refuse, and that the
-	// supervisor could make: it tries them once. None on the host.
-	Open []string `json:"open,omitempty"`
 }
 
 // Op names what a request asks.
@@ -23,6 +20,7 @@ const (
 	OpRead    Op = "read"    // send the bytes of a regular file
 	OpList    Op = "list"    // list a directory
 	OpKillAll Op = "killall" // end every process but the supervisor
+	OpOpen    Op = "open"    // try system calls that must be refused
 )
 
 // Request is one question of the host. IDs are chosen by the host and are not
@@ -32,6 +30,8 @@ type Request struct {
 	Op   Op     `json:"op"`
 	Run  *Run   `json:"run,omitempty"`
 	Path *Path  `json:"path,omitempty"`
+	// Calls are the names of the system calls to try, of OpOpen.
+	Calls []string `json:"calls,omitempty"`
 }
 
 // Run describes a command. It runs in a session of its own, with /dev/null as
@@ -91,6 +91,9 @@ type Answer struct {
 	File    *File      `json:"file,omitempty"`
 	Files   []File     `json:"files,omitempty"`
 	Kill    *KillCount `json:"kill,omitempty"`
+	// Open are those of Request.Calls that were not refused, each with what
+	// became of it.
+	Open []string `json:"open,omitempty"`
 }
 
 // Exit is how a command ended.

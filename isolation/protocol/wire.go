@@ -92,6 +92,9 @@ func (f *File) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// maxCalls bounds the system calls of one OpOpen.
+const maxCalls = 64
+
 // ParseHello reads the payload of a KindHello frame.
 func ParseHello(payload []byte) (Hello, error) {
 	var h Hello
@@ -118,6 +121,10 @@ func ParseRequest(payload []byte) (Request, error) {
 			return Request{}, fmt.Errorf("%w: request %d (%s) names no path", ErrFrame, q.ID, q.Op)
 		}
 	case OpKillAll:
+	case OpOpen:
+		if len(q.Calls) == 0 || len(q.Calls) > maxCalls {
+			return Request{}, fmt.Errorf("%w: request %d tries %d system calls", ErrFrame, q.ID, len(q.Calls))
+		}
 	default:
 		return Request{}, fmt.Errorf("%w: request %d asks for %q, which is no operation", ErrFrame, q.ID, q.Op)
 	}

@@ -24,15 +24,16 @@ type cell struct {
 	name string
 	dir  string
 
-	mu      sync.Mutex // one operation at a time
-	layers  []layer
-	views   []string // directories that are mounted on themselves, with etc
-	mounted bool     // the root file system
-	made    int      // how often it was made: again after a command ended it
-	spec    *specs.Spec
-	runtime <-chan syscall.WaitStatus
-	pid     int      // of the runtime
-	adopted *adopted // a container of Podman
+	mu        sync.Mutex // one operation at a time
+	layers    []layer
+	views     []string // directories that are mounted on themselves, with etc
+	mounted   bool     // the root file system
+	made      int      // how often it was made: again after a command ended it
+	spec      *specs.Spec
+	runtime   <-chan syscall.WaitStatus
+	pid       int        // of the runtime
+	adopted   *adopted   // a container of Podman
+	forwarder *forwarder // of its network
 }
 
 // Directories and files of a cell.
@@ -260,6 +261,7 @@ func runtimeEnv() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin
 // the mounts away; the views, and the hold on the layers, stay when Keep is set.
 func (s *server) finish(c *cell, r Request, answer *Reply) error {
 	end := End{Code: -1}
+	c.disconnect()
 	if c.runtime != nil {
 		code, err := c.await(r.Kill, &end)
 		if err != nil {

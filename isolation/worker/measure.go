@@ -76,6 +76,7 @@ func (c *cell) measureMounts(proc string, m *oci.Measured) error {
 		return err
 	}
 	defer unix.Close(root)
+	m.Root = c.adopted != nil || sameFile(root, "/", c.rootfs())
 	m.Binds, m.Covers = map[string]bool{}, map[string]oci.Cover{}
 	for _, mount := range c.spec.Mounts {
 		if mount.Type == "bind" {

@@ -294,6 +294,8 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 		return s.startCell(c, r.Spec, files)
 	case OpMeasure:
 		return s.measure(c, answer)
+	case OpNetwork:
+		return s.network(c, r.Network, answer)
 	case OpEntrust:
 		return s.entrust(c, r.Spec, answer)
 	case OpAdopt:

@@ -32,6 +32,7 @@ const (
 	OpDiscard Op = "discard" // remove what is left of a finished cell
 	OpSweep   Op = "sweep"   // remove the directory of a dead podgrade
 	OpLook    Op = "look"    // read what is in an image that Podman mounted
+	OpNetwork Op = "network" // give a started cell a network
 	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
 	OpAdopt   Op = "adopt"   // take such a container for the cell
 )
@@ -46,18 +47,19 @@ type Request struct {
 	Op   Op     `json:"op"`
 	Cell string `json:"cell,omitempty"` // the cell's name, for the operations on a cell
 
-	Exec  *Exec           `json:"exec,omitempty"`  // OpExec, with three descriptors
-	Of    uint64          `json:"of,omitempty"`    // OpSignal: id of the OpExec
-	Root  *Root           `json:"root,omitempty"`  // OpRoot
-	View  *View           `json:"view,omitempty"`  // OpView, with the source directory
-	User  *oci.User       `json:"user,omitempty"`  // OpHome
-	Spec  json.RawMessage `json:"spec,omitempty"`  // OpStart, with three descriptors; OpEntrust
-	Dir   string          `json:"dir,omitempty"`   // OpLook: where the image is mounted
-	PID   int             `json:"pid,omitempty"`   // OpAdopt: the container's first process
-	Image *RootFacts      `json:"image,omitempty"` // OpAdopt: what OpLook found, without its files
-	Kill  bool            `json:"kill,omitempty"`  // OpFinish: end PID 1 first
-	Keep  bool            `json:"keep,omitempty"`  // OpFinish: the views are used again
-	Sweep string          `json:"sweep,omitempty"` // OpSweep: a directory of the scratch
+	Exec    *Exec           `json:"exec,omitempty"`    // OpExec, with three descriptors
+	Of      uint64          `json:"of,omitempty"`      // OpSignal: id of the OpExec
+	Root    *Root           `json:"root,omitempty"`    // OpRoot
+	View    *View           `json:"view,omitempty"`    // OpView, with the source directory
+	User    *oci.User       `json:"user,omitempty"`    // OpHome
+	Spec    json.RawMessage `json:"spec,omitempty"`    // OpStart, with three descriptors; OpEntrust
+	Dir     string          `json:"dir,omitempty"`     // OpLook: where the image is mounted
+	PID     int             `json:"pid,omitempty"`     // OpAdopt: the container's first process
+	Image   *RootFacts      `json:"image,omitempty"`   // OpAdopt: what OpLook found, without its files
+	Kill    bool            `json:"kill,omitempty"`    // OpFinish: end PID 1 first
+	Keep    bool            `json:"keep,omitempty"`    // OpFinish: the views are used again
+	Network []Forwarder     `json:"network,omitempty"` // OpNetwork: tried in this order
+	Sweep   string          `json:"sweep,omitempty"`   // OpSweep: a directory of the scratch
 }
 
 // Exec is a program of the host.
@@ -88,14 +90,15 @@ type Reply struct {
 	ID    uint64 `json:"id"`
 	Error *Error `json:"error,omitempty"`
 
-	Hello    *Hello        `json:"hello,omitempty"`
-	ExitCode int           `json:"exit_code,omitempty"` // OpExec
-	Rootfs   *RootFacts    `json:"rootfs,omitempty"`    // OpRoot, OpLook
-	Path     string        `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
-	Tree     *tree.Report  `json:"tree,omitempty"`      // OpView
-	Measured *oci.Measured `json:"measured,omitempty"`  // OpMeasure
-	End      *End          `json:"end,omitempty"`       // OpFinish
-	Missing  string        `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+	Hello     *Hello        `json:"hello,omitempty"`
+	ExitCode  int           `json:"exit_code,omitempty"` // OpExec
+	Rootfs    *RootFacts    `json:"rootfs,omitempty"`    // OpRoot, OpLook
+	Path      string        `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
+	Tree      *tree.Report  `json:"tree,omitempty"`      // OpView
+	Measured  *oci.Measured `json:"measured,omitempty"`  // OpMeasure
+	End       *End          `json:"end,omitempty"`       // OpFinish
+	Forwarder string        `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
+	Missing   string        `json:"missing,omitempty"`   // OpLayers: a layer that is gone
 }
 
 // Error is why a request failed.

@@ -1,0 +1,249 @@
+// Liar is an OCI runtime that makes another container than it is asked for:
+// it changes the bundle's configuration, and is the real runtime from then on.
+// Tests put it where podgrade, or Podman, looks for crun.
+//
+// Which lie it tells stands in the file "lie" beside it; the real runtime's
+// path in the file "runtime". Without a lie it is honest.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "liar:", err)
+		os.Exit(3)
+	}
+}
+
+func run() error {
+	here := filepath.Dir(os.Args[0])
+	real, err := os.ReadFile(filepath.Join(here, "runtime"))
+	if err != nil {
+		return err
+	}
+	lie, err := os.ReadFile(filepath.Join(here, "lie"))
+	if err != nil {
+		return err
+	}
+	if bundle := bundleOf(os.Args[1:]); bundle != "" && len(lie) > 0 {
+		tell, known := lies[string(lie)]
+		if !known {
+			return fmt.Errorf("there is no lie %q", lie)
+		}
+		if err := change(filepath.Join(bundle, "config.json"), tell); err != nil {
+			return err
+		}
+	}
+	path := string(real)
+	return syscall.Exec(path, append([]string{path}, os.Args[1:]...), os.Environ())
+}
+
+// bundleOf is the directory that a container is made of, when one is made.
+func bundleOf(args []string) string {
+	if !slices.Contains(args, "run") && !slices.Contains(args, "create") {
+		return ""
+	}
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--bundle="); ok {
+			return value
+		}
+		if (arg == "--bundle" || arg == "-b") && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+func change(path string, tell func(*specs.Spec) error) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var s specs.Spec
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	if err := tell(&s); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(s); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// lies are what can be told, by name.
+var lies = map[string]func(*specs.Spec) error{
+	"uid":     func(s *specs.Spec) error { s.Process.User.UID = 7; return nil },
+	"gid":     func(s *specs.Spec) error { s.Process.User.GID = 7; return nil },
+	"group":   func(s *specs.Spec) error { s.Process.User.AdditionalGids = []uint32{27}; return nil },
+	"uid-map": func(s *specs.Spec) error { return narrower(s.Linux.UIDMappings) },
+	"gid-map": func(s *specs.Spec) error {
+		delete(s.Linux.Sysctl, "net.ipv4.ping_group_range") // it names the last group
+		return narrower(s.Linux.GIDMappings)
+	},
+	"wide-map": func(s *specs.Spec) error {
+		s.Linux.UIDMappings[len(s.Linux.UIDMappings)-1].Size++
+		return nil
+	},
+
+	"bounding": func(s *specs.Spec) error {
+		s.Process.Capabilities.Bounding = append(s.Process.Capabilities.Bounding, "CAP_SYS_ADMIN")
+		return nil
+	},
+	"capability": func(s *specs.Spec) error {
+		c := s.Process.Capabilities
+		for _, set := range []*[]string{&c.Bounding, &c.Permitted, &c.Effective} {
+			*set = append(*set, "CAP_SYS_ADMIN")
+		}
+		return nil
+	},
+	"permitted": func(s *specs.Spec) error {
+		s.Process.Capabilities.Permitted, s.Process.Capabilities.Effective = []string{}, []string{}
+		return nil
+	},
+	"inheritable": func(s *specs.Spec) error {
+		s.Process.Capabilities.Inheritable = []string{"CAP_CHOWN"}
+		return nil
+	},
+	"new-privileges": func(s *specs.Spec) error { s.Process.NoNewPrivileges = false; return nil },
+	"no-seccomp":     func(s *specs.Spec) error { return filter(s, nil) },
+	"permissive-seccomp": func(s *specs.Spec) error {
+		return filter(s, &specs.LinuxSeccomp{DefaultAction: specs.ActAllow, Syscalls: []specs.LinuxSyscall{{Names: []string{"vhangup"}, Action: specs.ActErrno}}})
+	},
+	"seccomp-lets-prlimit": func(s *specs.Spec) error { return let(s, "prlimit64") },
+	"seccomp-lets-keyctl":  func(s *specs.Spec) error { return let(s, "keyctl") },
+	"seccomp-lets-mount":   func(s *specs.Spec) error { return let(s, "mount") },
+
+	"a-mount": func(s *specs.Spec) error {
+		return mounted(s, specs.Mount{Destination: "/extra", Type: "tmpfs", Source: "tmpfs"})
+	},
+	"host-mount": func(s *specs.Spec) error {
+		return mounted(s, specs.Mount{Destination: "/mnt", Type: "bind", Source: "/etc", Options: []string{"rbind"}})
+	},
+	"workspace": otherWorkspace,
+	"writable":  func(s *specs.Spec) error { return without(s, "/sys/fs/cgroup", "ro") },
+	"devices":   func(s *specs.Spec) error { return without(s, "/dev/shm", "noexec") },
+	"kind": func(s *specs.Spec) error {
+		return mountOf(s, "/dev/mqueue", func(m *specs.Mount) { m.Type, m.Source = "tmpfs", "tmpfs" })
+	},
+	"no-mount": func(s *specs.Spec) error { return unmounted(s, "/dev/mqueue") },
+	"hidepid":  func(s *specs.Spec) error { return without(s, "/proc", "hidepid=2") },
+	"no-mask":  func(s *specs.Spec) error { s.Linux.MaskedPaths = drop(s.Linux.MaskedPaths, "/proc/keys"); return nil },
+	"no-readonly": func(s *specs.Spec) error {
+		s.Linux.ReadonlyPaths = drop(s.Linux.ReadonlyPaths, "/proc/sys")
+		return nil
+	},
+	"root": func(s *specs.Spec) error { return otherRoot(s) },
+
+	"core":      func(s *specs.Spec) error { return rlimit(s, "RLIMIT_CORE", specs.POSIXRlimit{Soft: 0, Hard: 4096}) },
+	"processes": func(s *specs.Spec) error { return rlimit(s, "RLIMIT_NPROC", specs.POSIXRlimit{Soft: 9000, Hard: 9000}) },
+	"files":     func(s *specs.Spec) error { return rlimit(s, "RLIMIT_NOFILE", specs.POSIXRlimit{Soft: 99, Hard: 99}) },
+
+	"share-net": func(s *specs.Spec) error { s.Linux.Sysctl = nil; return share(s, specs.NetworkNamespace) },
+	"share-ipc": func(s *specs.Spec) error {
+		return errors.Join(unmounted(s, "/dev/mqueue"), share(s, specs.IPCNamespace)) // the mount needs one of its own
+	},
+	"share-uts":    func(s *specs.Spec) error { s.Hostname = ""; return share(s, specs.UTSNamespace) },
+	"share-cgroup": func(s *specs.Spec) error { return share(s, specs.CgroupNamespace) },
+}
+
+func narrower(m []specs.LinuxIDMapping) error {
+	if len(m) < 2 {
+		return errors.New("the id map has one piece only")
+	}
+	m[len(m)-1].Size--
+	return nil
+}
+
+// filter puts another filter into the configuration, also where it holds one
+// that is compiled already.
+func filter(s *specs.Spec, f *specs.LinuxSeccomp) error {
+	s.Linux.Seccomp = f
+	delete(s.Annotations, "run.oci.seccomp_bpf_data")
+	return nil
+}
+
+// let allows one more system call.
+func let(s *specs.Spec, name string) error {
+	f := s.Linux.Seccomp
+	for i := range f.Syscalls {
+		f.Syscalls[i].Names = drop(f.Syscalls[i].Names, name)
+	}
+	f.Syscalls = slices.DeleteFunc(f.Syscalls, func(rule specs.LinuxSyscall) bool { return len(rule.Names) == 0 })
+	f.Syscalls = append(f.Syscalls, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow})
+	return filter(s, f)
+}
+
+func mounted(s *specs.Spec, m specs.Mount) error {
+	s.Mounts = append(s.Mounts, m)
+	return nil
+}
+
+func mountOf(s *specs.Spec, destination string, change func(*specs.Mount)) error {
+	for i := range s.Mounts {
+		if s.Mounts[i].Destination == destination {
+			change(&s.Mounts[i])
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no mount at %s", destination)
+}
+
+func without(s *specs.Spec, destination, option string) error {
+	return mountOf(s, destination, func(m *specs.Mount) { m.Options = drop(m.Options, option) })
+}
+
+func unmounted(s *specs.Spec, destination string) error {
+	s.Mounts = slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool { return m.Destination == destination })
+	return nil
+}
+
+func drop(list []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(each string) bool { return each == name })
+}
+
+// otherWorkspace mounts another directory that podgrade prepared.
+func otherWorkspace(s *specs.Spec) error {
+	return mountOf(s, "/.podgrade", func(tools *specs.Mount) {
+		mountOf(s, "/work/workspace", func(m *specs.Mount) { m.Source = tools.Source })
+	})
+}
+
+// otherRoot makes the container of a copy of the image: what is in it can be
+// anything.
+func otherRoot(s *specs.Spec) error {
+	copied := s.Root.Path + "-other"
+	if err := os.CopyFS(copied, os.DirFS(s.Root.Path)); err != nil {
+		return err
+	}
+	s.Root.Path = copied
+	return nil
+}
+
+func rlimit(s *specs.Spec, kind string, to specs.POSIXRlimit) error {
+	for i := range s.Process.Rlimits {
+		if s.Process.Rlimits[i].Type == kind {
+			to.Type = kind
+			s.Process.Rlimits[i] = to
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no %s", kind)
+}
+
+func share(s *specs.Spec, kind specs.LinuxNamespaceType) error {
+	s.Linux.Namespaces = slices.DeleteFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == kind })
+	return nil
+}
