@@ -105,6 +105,10 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	if errors.Is(err, isolation.ErrNoProgram) {
 		return criteria.Exit{Code: noProgram, NoShell: true}, nil
 	}
+	if workspaceRefuses(err) {
+		fmt.Fprintln(stderr, policy.Neutral(err.Error()))
+		return exitOf(isolation.Exit{Code: notStarted}, stdout, stderr), nil
+	}
 	if err != nil {
 		return criteria.Exit{}, err
 	}
@@ -117,6 +121,16 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 
 // noProgram is what shells return for a program that is not there.
 const noProgram = 127
+
+// notStarted is what shells return for a command that cannot be started.
+const notStarted = 126
+
+// workspaceRefuses tells whether a command was not started because of the
+// workspace, its working directory: the row's own fault, whether the directory
+// may not be entered, was removed, or gives an error when it is entered.
+func workspaceRefuses(err error) bool {
+	return errors.Is(err, isolation.ErrDenied) || errors.Is(err, isolation.ErrNotExist) || errors.Is(err, isolation.ErrNotDir)
+}
 
 func exitOf(exit isolation.Exit, stdout, stderr *capture) criteria.Exit {
 	code := exit.Code

@@ -32,6 +32,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
 			engineFlag(),
+			viewFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
 		},
 		OnUsageError: usageError,
@@ -51,6 +52,10 @@ func evaluate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	view, err := viewOf(c)
+	if err != nil {
+		return err
+	}
 	row, err := openRow(c.Args().First())
 	if err != nil {
 		return err
@@ -61,6 +66,7 @@ func evaluate(c *cli.Context) error {
 		AllowHost: c.Bool("allow-host-grading"),
 		Network:   network,
 		Workspace: c.String("workspace"),
+		View:      view,
 		Start:     startEngines(c.App.ErrWriter, engine),
 		Notice:    c.App.ErrWriter,
 		Lookup:    os.LookupEnv,

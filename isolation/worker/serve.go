@@ -47,8 +47,9 @@ type server struct {
 	cells map[string]*cell
 	execs map[uint64]int // running OpExec: process group
 
-	filter seccompFilter
-	trash  trash
+	filter   seccompFilter
+	trash    trash
+	metacopy metacopy
 }
 
 func serve(args []string) error {
@@ -301,6 +302,7 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 type fault struct {
 	err              error
 	image, workspace bool
+	refused          bool
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -310,7 +312,7 @@ func asError(err error) *Error {
 	e := &Error{Message: err.Error()}
 	var f *fault
 	if errors.As(err, &f) {
-		e.Image, e.Workspace = f.image, f.workspace
+		e.Image, e.Workspace, e.Refused = f.image, f.workspace, f.refused
 	}
 	return e
 }
