@@ -240,6 +240,7 @@ func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
 	if err != nil {
 		return &Fault{Tried: "measure the cell", Why: c.host.workerFault(err)}
 	}
+	reply.Measured.Open = c.client.Open()
 	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
 		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
 			Do: "check the OCI runtime " + c.host.runtime.Path}

@@ -206,9 +206,14 @@ func (c *cell) lost(client *protocol.Client, err error) error {
 		c.closed = true
 	}
 	why := fmt.Errorf("%w by itself (%s)", ErrCellLost, how)
-	if errors.Is(err, ErrClosed) || c.host.gone() {
+	switch said := c.stderr.String(); {
+	case errors.Is(err, ErrClosed) || c.host.gone():
 		why = fmt.Errorf("%w with podgrade's worker", ErrCellLost)
-	} else if said := c.stderr.String(); said != "" {
+	case !errors.Is(err, protocol.ErrClosed) || errors.Is(err, protocol.ErrFrame):
+		// The channel was still there: what came could not be kept, or is
+		// nothing that our supervisor says.
+		why = fmt.Errorf("%w (%s): %w", ErrCellLost, how, err)
+	case said != "":
 		why = fmt.Errorf("%w: %s", why, said)
 	}
 	return &Fault{Tried: "use the cell", On: "of " + c.order.Image.Pin.String(), Why: why, Do: "the row is unchanged: grade it again"}
@@ -256,11 +261,13 @@ func (c *cell) Close() error {
 	ours := c.host.open[c]
 	delete(c.host.open, c)
 	c.host.mu.Unlock()
+	c.closed = true
+	if ours && c.host.gone() && c.process != nil {
+		c.endSupervisor() // it is no child of the worker's
+	}
 	if !ours || c.host.gone() {
-		c.closed = true
 		return nil
 	}
-	c.closed = true
 	c.end(false, false)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"podgrade/isolation/worker"
+	"podgrade/oci"
 )
 
 // RunPodman runs one Podman command inside the worker's namespaces and returns
@@ -45,3 +46,12 @@ func EndBy(c Cell) {
 
 // CheckExecutable tells whether programs can be started from a directory.
 var CheckExecutable = checkExecutable
+
+// Measure measures a cell as Open does before it lets it be used.
+func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
+	reply, err := c.(*cell).ask(ctx, worker.Request{Op: worker.OpMeasure})
+	return reply.Measured, err
+}
+
+// AwaitWorker waits until the worker is seen to be gone.
+func AwaitWorker(h *Host) { <-h.worker.gone }

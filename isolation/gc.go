@@ -117,6 +117,11 @@ func startSweeper(ctx context.Context, o Options) (*Host, error) {
 // living counts the other run directories that are left when the dead ones
 // have been found.
 func (h *Host) living() int {
+	unlock, err := lockScratch(h.options.Scratch)
+	if err != nil {
+		return 0
+	}
+	defer unlock()
 	entries, err := os.ReadDir(h.options.Scratch)
 	if err != nil {
 		return 0
@@ -131,7 +136,8 @@ func (h *Host) living() int {
 	return n
 }
 
-// locked tells whether somebody holds the lock of a run directory.
+// locked tells whether somebody holds the lock of a run directory. The scratch
+// must be locked: a podgrade that starts could not take its own meanwhile.
 func locked(dir string) bool {
 	r := &run{dir: dir}
 	if r.takeLock() != nil {

@@ -148,7 +148,7 @@ func (h *Host) findPrograms() error {
 		return &Fault{Tried: "find Podman", Why: err, Do: "install it (Debian: apt-get install podman crun uidmap)"}
 	}
 	h.podman = podman
-	for _, name := range []string{"crun", "runc"} {
+	for _, name := range runtimes {
 		if path, err := exec.LookPath(name); err == nil {
 			h.runtime.Path = path
 			return nil

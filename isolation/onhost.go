@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"podgrade/isolation/protocol"
+	"podgrade/isolation/supervisor"
 	"podgrade/isolation/worker"
 )
 
@@ -39,7 +40,7 @@ func (c *cell) bootOnHost(ctx context.Context) error {
 	}
 	defer closeAll(theirs[:])
 	path := filepath.Join(worker.ToolDir(c.host.run.dir), initName)
-	c.process, err = os.StartProcess(path, []string{initName, "--host"}, &os.ProcAttr{
+	c.process, err = os.StartProcess(path, []string{initName, supervisor.ArgHost}, &os.ProcAttr{
 		Dir: c.places.Workspace, Env: []string{}, Files: theirs[:],
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})

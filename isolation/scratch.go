@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/process"
 	"podgrade/isolation/worker"
 )
 
@@ -99,8 +100,11 @@ func (r *run) fill() error {
 	if err := r.takeLock(); err != nil {
 		return fmt.Errorf("lock it: %w", err)
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return json.NewEncoder(r.lock).Encode(owner{PID: os.Getpid(), BootID: strings.TrimSpace(string(boot)), Started: time.Now().UTC()})
+	boot, err := process.BootID()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(r.lock).Encode(owner{PID: os.Getpid(), BootID: boot, Started: time.Now().UTC()})
 }
 
 // takeLock takes the lock of the run directory, when nobody has it.

@@ -228,3 +228,21 @@ func TestAScratchMayHaveAnyName(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A program that nobody waits for any more is ended, also when it was given up
+// before it ran.
+func TestAnInterruptedProgramIsEnded(t *testing.T) {
+	h := host(t)
+	began := time.Now()
+	for n := range 20 {
+		interrupted, cancel := context.WithTimeout(context.Background(), time.Duration(n)*200*time.Microsecond)
+		_, err := h.RunInside(interrupted, "/bin/sleep", "1000")
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

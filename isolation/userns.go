@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,7 +27,7 @@ func subordinateIDs(file string, names []string) ([]idRange, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
-		if len(fields) != 3 || !contains(names, fields[0]) {
+		if len(fields) != 3 || !slices.Contains(names, fields[0]) {
 			continue
 		}
 		start, err1 := strconv.ParseUint(fields[1], 10, 32)
@@ -37,15 +38,6 @@ func subordinateIDs(file string, names []string) ([]idRange, error) {
 		ranges = append(ranges, idRange{start, count})
 	}
 	return ranges, lines.Err()
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // callerNames are the names under which the caller may stand in /etc/subuid.

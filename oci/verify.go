@@ -26,6 +26,9 @@ type Measured struct {
 	Binds map[string]bool `json:"binds"`
 	// Covers tells for each masked and read-only path what is there.
 	Covers map[string]Cover `json:"covers"`
+	// Open are system calls that the cell's filter must refuse and that our
+	// supervisor, which tried them inside, could make.
+	Open []string `json:"open"`
 }
 
 // Cover is what lies at a path that should be hidden or protected.
@@ -140,14 +143,17 @@ func (v *verifier) capabilities() {
 	v.equal("no_new_privs", want, v.status["NoNewPrivs"])
 }
 
-// seccomp: mode 2 is a filter. What the filter does cannot be read back, so
-// the supervisor's own calls that must be refused prove the rest.
+// seccomp: mode 2 is a filter. What the filter does cannot be read back from
+// outside; that it is ours is seen by calls that no other one refuses.
 func (v *verifier) seccomp() {
 	if v.spec.Linux.Seccomp == nil {
 		v.differ("seccomp", "a filter", "no profile in its specification")
 		return
 	}
 	v.equal("seccomp mode", "2", v.status["Seccomp"])
+	for _, call := range v.m.Open {
+		v.differ("system call "+call, "its refusal", "it open")
+	}
 }
 
 func (v *verifier) idMaps() {

@@ -103,8 +103,10 @@ func TestGrantsOfAPlannedGrade(t *testing.T) {
 // TestAPlanIsRefusedInItsOwnWords: there is no record to speak of.
 func TestAPlanIsRefusedInItsOwnWords(t *testing.T) {
 	for name, change := range map[string]func(*Request){
-		"mounts":       func(r *Request) { r.Task.Sandbox.Docker.ExtraMounts = []string{"/etc:/x"} },
-		"capabilities": func(r *Request) { r.Task.Sandbox.Podman.Caps = tasks.Caps{Mode: tasks.CapsList, List: []string{"CAP_NOPE"}} },
+		"mounts": func(r *Request) { r.Task.Sandbox.Docker.ExtraMounts = []string{"/etc:/x"} },
+		"capabilities": func(r *Request) {
+			r.Task.Sandbox.Podman.Caps = tasks.Caps{Mode: tasks.CapsList, List: []string{"CAP_NOPE"}}
+		},
 	} {
 		_, err := Grants(planned(t, oci.Grade, change))
 		if err == nil || strings.Contains(err.Error(), "record") || !strings.Contains(err.Error(), "the task ") {

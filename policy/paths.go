@@ -38,7 +38,8 @@ func (t *terms) paths(r Request) error {
 }
 
 // taskDir is the directory of the recorded task file, resolved; "" when the
-// file is not on this host and nothing in the task says that it needs it.
+// file is not on this host, or out of the caller's reach as that of another
+// user is, and nothing in the task says that it needs it.
 func taskDir(r Request) (string, error) {
 	missing := "no task file is recorded"
 	if r.TaskFile != "" {
@@ -46,13 +47,13 @@ func taskDir(r Request) (string, error) {
 		if err == nil && !isRegular(r.TaskFile) {
 			err = fs.ErrNotExist
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			return dir, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", &Refusal{What: "the recorded task file " + r.TaskFile + " cannot be looked at: " + err.Error(), Do: "make it readable"}
 		}
 		missing = "the recorded task file " + r.TaskFile + " is not on this host"
+		if !errors.Is(err, fs.ErrNotExist) {
+			missing = "the recorded task file " + r.TaskFile + " cannot be looked at: " + err.Error()
+		}
 	}
 	if who := needsTaskDir(r.Task); who != "" {
 		return "", &Refusal{

@@ -224,14 +224,27 @@ func TestTaskDirIsShownAsItResolves(t *testing.T) {
 			t.Errorf("shown as %s, leads to %s", g.Value, secret)
 		}
 	}
-	// Without the file, nothing is read there.
-	grants, err = Grants(request(t, func(r *Request) { r.TaskFile = filepath.Join(secret, "other.yaml") }))
-	if err != nil {
+	// Without the file, or out of reach, nothing is read there.
+	loop := filepath.Join(secret, "loop")
+	if err := os.Symlink("loop", loop); err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range grants {
-		if g.Kind == Path {
-			t.Errorf("a task directory without its task file: %s", g)
+	for _, file := range []string{filepath.Join(secret, "other.yaml"), "tasks/task.yaml", filepath.Join(secret, "task.yaml", "x.yaml"), filepath.Join(loop, "x.yaml")} {
+		grants, err = Grants(request(t, func(r *Request) { r.TaskFile = file }))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		for _, g := range grants {
+			if g.Kind == Path {
+				t.Errorf("a task directory without its task file: %s", g)
+			}
+		}
+		_, err = Grants(request(t, func(r *Request) {
+			r.TaskFile = file
+			r.Task.SuccessCriteria = tasks.Criteria{command("sh $TASK_DIR/check.sh")}
+		}))
+		if err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s is needed: %v", file, err)
 		}
 	}
 }

@@ -59,14 +59,15 @@ func (v *Verdict) Passed() bool { return v.Status == record.Success }
 
 // Grade grades one row and writes the verdict into its record. On any error
 // the record has the bytes that it had before. The error is classified by
-// KindOf; it wraps context.Canceled when ctx was cancelled.
+// KindOf; it wraps context.Canceled when ctx was cancelled. Once the record is
+// written the row is graded, whatever ends afterwards.
 func Grade(ctx context.Context, row *record.Row, o Options) (*Verdict, error) {
 	g, err := prepare(row, o)
 	if err != nil {
 		return nil, err
 	}
 	verdict, err := g.grade(ctx)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the grade was interrupted, and the row is as it was: %w", ctx.Err())
 	}
 	return verdict, err
@@ -120,7 +121,7 @@ func (g *grading) gaps() []string {
 		gaps = append(gaps, "the recorded task: "+problem.Error())
 	}
 	if g.accepted.Runs() && g.accepted.TaskDir() == "" {
-		gaps = append(gaps, "the recorded task file is not on this host, so commands find no task directory")
+		gaps = append(gaps, "the recorded task file is not on this host, or out of reach, so commands find no task directory")
 	}
 	for _, installed := range []struct {
 		what     string
@@ -153,7 +154,7 @@ func (g *grading) read() error {
 		g.task, err = tasks.FromRecord(config.Resolved)
 	}
 	if err == nil && len(g.task.SuccessCriteria) == 0 {
-		err = errors.New("it has no criteria, so that any row would pass")
+		err = errNoCriteria
 	}
 	if err != nil {
 		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
@@ -180,7 +181,7 @@ func authorErrors(dir string, task *tasks.Task) error {
 func oneALine(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
-		b.WriteString("\n  - " + err.Error())
+		b.WriteString("\n  - " + policy.Neutral(err.Error()))
 	}
 	return b.String()
 }
@@ -198,9 +199,40 @@ func (g *grading) where() (policy.Place, error) {
 	return policy.InCell, nil
 }
 
+// checkFair refuses a row whose cell this release cannot make: the verdict of
+// another cell would say nothing about the row, and no stamp says so.
+func (g *grading) checkFair(place policy.Place) error {
+	if place == policy.OnHost {
+		return nil
+	}
+	var needs []string
+	need := func(what, value string) {
+		if value != "" {
+			needs = append(needs, what+" "+policy.Neutral(value))
+		}
+	}
+	need("the state layer", g.record.Environment.Text(record.StateDiffID))
+	need("the working_dir", g.task.Sandbox.WorkingDir())
+	if podman := g.task.Sandbox.Podman; podman != nil {
+		need("the user", podman.User)
+		if podman.ReadOnly {
+			need("a root file system", "that cannot be written")
+		}
+	}
+	if len(needs) == 0 {
+		return nil
+	}
+	return &Error{Kind: Refused, Tried: "open a cell for", On: g.row.Dir,
+		Why: fmt.Errorf("the record names %s, and this release cannot give that to a grading cell", strings.Join(needs, ", ")),
+		Do:  "use the release of podgrade that executed the row, or grade with --allow-host-grading"}
+}
+
 func (g *grading) consent() error {
 	place, err := g.where()
 	if err != nil {
+		return err
+	}
+	if err := g.checkFair(place); err != nil {
 		return err
 	}
 	config, err := g.record.TaskConfig()
@@ -249,7 +281,8 @@ func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 		}
 	}()
 	g.logs = openLogs(g.row, g.warn)
-	defer g.logs.close(ctx, g.warn)
+	// The logs of an interrupted grade are dropped: the row is to be as it was.
+	defer func() { g.logs.close(err == nil || ctx.Err() == nil, g.warn) }()
 	for _, text := range g.warnings {
 		g.logs.Note("podgrade", text)
 	}
@@ -289,7 +322,10 @@ func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) 
 		return nil, err
 	}
 	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started)})
-	return verdict, g.write(verdict, spot)
+	if err := g.write(verdict, spot); err != nil {
+		return nil, err
+	}
+	return verdict, nil
 }
 
 // check runs the criteria.
@@ -311,7 +347,24 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 	if g.accepted.Reference() != "" {
 		where.Reference, where.ReferencePath = spot.reference(), spot.places.Reference
 	}
-	return criteria.Check(ctx, g.task.SuccessCriteria, where)
+	results, err := criteria.Check(ctx, g.task.SuccessCriteria, where)
+	return results, g.checkError(err)
+}
+
+// checkError gives an error of a criterion the parts that every error has. What
+// names the criterion is text of the record, so it must not become a line of
+// its own.
+func (g *grading) checkError(err error) error {
+	var author *criteria.AuthorError
+	var lost *criteria.InfrastructureError
+	switch {
+	case errors.As(err, &author):
+		return &Error{Kind: TaskFault, Tried: "check", On: author.Error(), Do: "correct the task file and execute the row again"}
+	case errors.As(err, &lost):
+		on := fmt.Sprintf("criterion %d (%s: %s)", lost.Index+1, lost.Type, lost.Description)
+		return &Error{Kind: KindOf(lost.Err), Tried: "check", On: on, Why: lost.Err, Do: "the row is as it was, and can be graded again"}
+	}
+	return err
 }
 
 // networkWithheld tells whether the run had a network and this grade has none.

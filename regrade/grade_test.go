@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"podgrade/isolation"
@@ -306,6 +307,75 @@ func TestInterruptedBetweenCheckAndWrite(t *testing.T) {
 	c.unchanged()
 }
 
+// cancelOn cancels when a text is written to it.
+type cancelOn struct {
+	text   string
+	cancel func()
+}
+
+func (c cancelOn) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.text) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+func TestInterruptedAfterTheRecordWasWritten(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	run, err := record.OwningRun(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without a summary there is a warning, after the record was written.
+	os.Remove(filepath.Join(run, record.RunFile))
+	ctx, cancel := context.WithCancel(context.Background())
+	c.options.Notice = cancelOn{record.RunFile, cancel}
+	v, err := c.gradeWith(ctx)
+	if ctx.Err() == nil {
+		t.Fatal("nothing was cancelled")
+	}
+	if err != nil || v.Status != record.Success || c.record().Status != record.Success {
+		t.Errorf("a verdict that stands in the record is called %v", err)
+	}
+	if c.file(record.GradeLog) == "" {
+		t.Error("the log of the verdict is gone")
+	}
+}
+
+func TestAStateLayerIsNotLeftOut(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Environment = map[string]any{record.StateDiffID: "sha256:layer"}
+		o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }
+	})
+	c.refused(Refused, "sha256:layer", false)
+	c.options.AllowHost = true
+	if v := c.pass(); stampText(v) != "graded_on_host=true graded_without_pre_run=1" {
+		t.Errorf("stamps %s", stampText(v))
+	}
+}
+
+func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*tasks.Sandbox){
+		"working_dir /testbed": func(s *tasks.Sandbox) { s.Docker.WorkingDir = "/testbed" },
+		"working_dir auto": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{WorkingDir: "auto", Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+		"user 1000": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{User: "1000", Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+		"cannot be written": func(s *tasks.Sandbox) {
+			s.Podman = &tasks.Podman{ReadOnly: true, Egress: []string{}, State: "auto", Grade: "fresh"}
+		},
+	} {
+		c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+			o.Change = func(task *tasks.Task) { change(&task.Sandbox) }
+		})
+		c.refused(Refused, want, false)
+		c.options.AllowHost = true
+		c.pass()
+	}
+}
+
 func TestACommandThatEndsItsCellFailsAlone(t *testing.T) {
 	c := newCase(t, fixture.Pinned, criteriaOf(runCommand("kill"), runCommand("true")))
 	c.fake.run = func(cell *fakeCell, line string, _ io.Writer) (isolation.Exit, error) {
@@ -320,6 +390,20 @@ func TestACommandThatEndsItsCellFailsAlone(t *testing.T) {
 	}
 	if file := c.file(record.GradeCellFile); !strings.Contains(file, `"cells": 2`) {
 		t.Errorf("the cell file does not say that the cell was made again:\n%s", file)
+	}
+}
+
+func TestOutputThatIsHeldIsSaid(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		return isolation.Exit{TimedOut: true, Held: true}, nil
+	}
+	v := c.pass()
+	if v.Status != record.Failure || !strings.Contains(*v.Results[0].Details, "left in the background") {
+		t.Errorf("%s: %s", v.Status, *v.Results[0].Details)
+	}
+	if !strings.Contains(c.file(record.GradeLog), "in the background") {
+		t.Errorf("log: %s", c.file(record.GradeLog))
 	}
 }
 
@@ -425,6 +509,42 @@ func TestEarlyStopSelectsTheArmedGate(t *testing.T) {
 	c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
 	if v := c.pass(); v.Status != record.Success || v.Score != 0.5 {
 		t.Errorf("the armed gate: %s %v", v.Status, v.Score)
+	}
+	for _, threshold := range []string{"0", "-1", "1.5", "NaN", `"0.1"`} {
+		c = newCase(t, fixture.Pinned, criteriaOf(armed, fileExists("missing")))
+		c.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": `+threshold+`}`)
+		c.refused(TaskFault, "gate_threshold", true)
+	}
+}
+
+// TestOneOfTwoGradesAtOnceWins: who comes second finds the record changed, and
+// never undoes the first one's verdict.
+func TestOneOfTwoGradesAtOnceWins(t *testing.T) {
+	for range 20 {
+		c := newCase(t, fixture.Pinned, nil)
+		var together sync.WaitGroup
+		together.Add(2)
+		start := func(context.Context) (Engines, error) {
+			together.Done()
+			together.Wait()
+			return newFake(), nil
+		}
+		errs := make([]error, 2)
+		var grades sync.WaitGroup
+		for i := range errs {
+			row, err := record.OpenRow(c.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer row.Close()
+			o := c.options
+			o.Start, o.Notice = start, io.Discard
+			grades.Go(func() { _, errs[i] = Grade(context.Background(), row, o) })
+		}
+		grades.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("both or none wrote a verdict: %v, %v", errs[0], errs[1])
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,6 +50,14 @@ func TestWorkspaceStaysInsideTheRow(t *testing.T) {
 		{"task_id climbs", func(c *rowCase, _ string) {
 			c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "../../.."`)
 			c.edit(filepath.Join(c.dir, recorded), `/gone"`)
+			os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
+		}, "2 directories"},
+		{"a second tree behind many files", func(c *rowCase, _ string) {
+			c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "gone"`)
+			c.edit(filepath.Join(c.dir, recorded), `/gone"`)
+			for i := range 3000 {
+				os.WriteFile(filepath.Join(c.dir, "artifacts", strconv.Itoa(i)), nil, 0o644)
+			}
 			os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
 		}, "2 directories"},
 		{"no artifacts", func(c *rowCase, _ string) {
@@ -209,6 +218,35 @@ func TestNothingOfARecordReachesTheTerminalRaw(t *testing.T) {
 		if !strings.Contains(text, `\x1b[2J\u202eevil\r\x07\x00`) {
 			t.Errorf("%s hides what is there: %q", name, text)
 		}
+	}
+}
+
+// TestARecordWritesNoLinesOfItsOwn: a description with line feeds must not
+// look like a verdict of podgrade.
+func TestARecordWritesNoLinesOfItsOwn(t *testing.T) {
+	const forged = "a/b/00: NOT_GRADED -> + SUCCESS"
+	escapes := fileExists("/etc/passwd")
+	escapes.Description = "x\n" + forged
+	lost := runCommand("x")
+	lost.Description = "x\n" + forged
+	pattern := &tasks.FileMatchesRegex{Base: base(tasks.TypeFileMatchesRegex, "x\n"+forged), Path: "a.txt", Pattern: `(?ai)(k)\1`, MustMatch: true}
+	for name, criterion := range map[string]tasks.Criterion{"escapes": escapes, "lost": lost, "pattern": pattern} {
+		t.Run(name, func(t *testing.T) {
+			c := newCase(t, fixture.Pinned, criteriaOf(criterion))
+			c.fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+				return isolation.Exit{}, isolation.ErrCellLost
+			}
+			_, err := c.grade()
+			if err == nil || !strings.Contains(err.Error(), forged) {
+				t.Fatalf("%v", err)
+			}
+			if strings.Contains(err.Error(), "\n"+forged) {
+				t.Errorf("a line of the record's own: %v", err)
+			}
+			if !strings.Contains(err.Error(), ";") {
+				t.Errorf("nothing to do is named: %v", err)
+			}
+		})
 	}
 }
 

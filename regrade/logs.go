@@ -1,7 +1,6 @@
 package regrade
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -35,11 +34,10 @@ func openLogs(row *record.Row, warn func(string)) *logs {
 	}
 }
 
-// close puts the logs under their names; those of an interrupted grade are
-// dropped, since the row is to be as it was.
-func (l *logs) close(ctx context.Context, warn func(string)) {
+// close puts the logs under their names, or drops them.
+func (l *logs) close(keep bool, warn func(string)) {
 	for _, log := range []*boundedLog{l.grade, l.cell} {
-		if err := log.close(ctx.Err() == nil); err != nil {
+		if err := log.close(keep); err != nil {
 			warn(fmt.Sprintf("the log %s could not be written: %v", log.name, err))
 		}
 	}
@@ -54,6 +52,8 @@ func (l *logs) Note(label, text string) {
 func (l *logs) Command(label, line string, exit criteria.Exit) {
 	end := fmt.Sprintf("exit code %d", exit.Code)
 	switch {
+	case exit.Held:
+		end = "it had ended, and what it left in the background held its output until the time-out"
 	case exit.TimedOut:
 		end = "ended by its time-out"
 	case exit.NoShell:

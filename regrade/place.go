@@ -140,6 +140,7 @@ func exitOf(exit isolation.Exit, stdout, stderr *capture) criteria.Exit {
 	return criteria.Exit{
 		Code:            code,
 		TimedOut:        exit.TimedOut,
+		Held:            exit.Held,
 		CellEnded:       exit.CellEnded,
 		NetworkAttempts: exit.NetworkAttempts,
 		Stdout:          stdout.output(),

@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,16 +80,19 @@ func (p *Plan) Refused() bool {
 }
 
 // MakePlan plans task files. Each file is looked at whatever is wrong with the
-// others. The error is a *Error about the options.
-func MakePlan(files []string, o PlanOptions) (*Plan, error) {
+// others. The error is a *Error about the options, or that of ctx.
+func MakePlan(ctx context.Context, files []string, o PlanOptions) (*Plan, error) {
 	if err := o.Request.Check(); err != nil {
 		return nil, &Error{Kind: User, Tried: "read the command line", Why: err}
 	}
-	p := &planner{options: o, loader: criteria.NewLoader(o.Lookup), plan: &Plan{Problems: []Finding{}, Needs: []string{}}}
+	p := &planner{options: o, loader: criteria.NewLoader(o.Lookup), plan: &Plan{Files: []*PlannedFile{}, Problems: []Finding{}, Needs: []string{}}}
 	p.experiment()
 	dirs := map[string]string{}
 	for _, file := range files {
-		planned := p.file(file)
+		planned := p.file(ctx, file)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("the plan was interrupted: %w", ctx.Err())
+		}
 		p.plan.Files = append(p.plan.Files, planned)
 		p.unique(planned, dirs)
 	}
@@ -118,7 +122,7 @@ func (p *planner) experiment() {
 
 // file plans one file as if it were alone, so that its problems do not hide
 // those of the next.
-func (p *planner) file(path string) *PlannedFile {
+func (p *planner) file(ctx context.Context, path string) *PlannedFile {
 	planned := &PlannedFile{Path: path, Problems: []Finding{}, Unresolved: []Finding{}, Warnings: []Finding{}, Rows: []*PlannedRow{}}
 	resolution, err := p.loader.Rows([]string{path}, p.options.Request)
 	if err != nil {
@@ -137,7 +141,7 @@ func (p *planner) file(path string) *PlannedFile {
 	if e := resolution.Expansions[path]; e != nil {
 		planned.Dataset = &PlannedDataset{Rows: e.Rows, Selected: len(e.Files), Selectors: append([]string{}, e.Selectors...), Strata: e.Strata}
 	}
-	p.rows(planned, resolution.Rows)
+	p.rows(ctx, planned, resolution.Rows)
 	if len(resolution.Rows)+len(resolution.Skipped) == 0 {
 		planned.Skipped = "its tags are not among those asked for"
 	}
@@ -159,10 +163,13 @@ func (p *planner) failed(planned *PlannedFile, err error) {
 
 // rows plans the rows of one file; they come in the order of a run, so that
 // the replicates of a task lie apart.
-func (p *planner) rows(planned *PlannedFile, rows []tasks.Row) {
+func (p *planner) rows(ctx context.Context, planned *PlannedFile, rows []tasks.Row) {
 	byTask := map[*tasks.Task]*PlannedRow{}
 	shared := grantsSeen{}
 	for _, row := range rows {
+		if ctx.Err() != nil {
+			return
+		}
 		if known := byTask[row.Task]; known != nil {
 			known.Dirs = append(known.Dirs, row.Dir())
 			continue

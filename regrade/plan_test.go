@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -23,7 +24,7 @@ func planOf(t *testing.T, o PlanOptions, texts ...string) *Plan {
 		files = append(files, name)
 	}
 	o.Lookup = func(string) (string, bool) { return "", false }
-	made, err := MakePlan(files, o)
+	made, err := MakePlan(t.Context(), files, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +124,21 @@ func TestPlanTakesNoWrongOptions(t *testing.T) {
 		"repeats": {Repeats: 100},
 		"twice":   {Layers: tasks.Layers{Overrides: []tasks.Override{override}, Model: "y"}},
 	} {
-		if _, err := MakePlan(nil, PlanOptions{Request: request}); KindOf(err) != User {
+		if _, err := MakePlan(t.Context(), nil, PlanOptions{Request: request}); KindOf(err) != User {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestPlanEndsWhenItIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	workIn(t)
+	if err := os.WriteFile("task.yaml", []byte(plannedTask), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made, err := MakePlan(ctx, []string{"task.yaml"}, PlanOptions{Lookup: os.LookupEnv})
+	if made != nil || ExitCode(err) != ExitInterrupted {
+		t.Errorf("%v, %v", made, err)
 	}
 }

@@ -27,7 +27,10 @@ func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
 	if !g.record.EarlyStop.IsNull() {
 		// The run was stopped over a truncated trajectory, so the strict gate
 		// would flip its verdict (spec/regrade.md 0.3).
-		passed, err = criteria.EarlyGate(g.task.SuccessCriteria, results, gateThreshold(g.record.EarlyStop))
+		var threshold float64
+		if threshold, err = gateThreshold(g.record.EarlyStop); err == nil {
+			passed, err = criteria.EarlyGate(g.task.SuccessCriteria, results, threshold)
+		}
 		if err != nil {
 			return nil, &Error{Kind: TaskFault, Tried: "apply the early stop gate of", On: g.row.Dir, Why: err, Do: "execute the row again"}
 		}
@@ -57,14 +60,22 @@ func terminalStatus(before record.Status, passed, maxTurns bool) record.Status {
 	return record.Failure
 }
 
-// gateThreshold is the early stop's own, 1.0 when it names none.
-func gateThreshold(earlyStop record.Raw) float64 {
-	if o, err := earlyStop.Object(); err == nil {
-		if threshold, ok := o.Value("gate_threshold").Number(); ok && !math.IsNaN(threshold) {
-			return threshold
-		}
+// gateThreshold is the early stop's own, 1.0 when it names none. One that no
+// task may have is refused: at 0 every row would pass.
+func gateThreshold(earlyStop record.Raw) (float64, error) {
+	stop, err := earlyStop.Object()
+	if err != nil {
+		return 0, err
 	}
-	return 1
+	value := stop.Value("gate_threshold")
+	if value.IsNull() {
+		return 1, nil
+	}
+	threshold, ok := value.Number()
+	if !ok || !(threshold > 0 && threshold <= 1) {
+		return 0, errors.New("its gate_threshold should be a number above 0 and at most 1")
+	}
+	return threshold, nil
 }
 
 // outcome is what a grade leaves beside its results.
@@ -135,7 +146,7 @@ func (g *grading) stamp(o outcome) {
 	if container && g.accepted.Place() == policy.OnHost {
 		info.Set(record.GradedOnHost, true)
 	}
-	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.StateDiffID) == "" {
+	if n := len(g.task.PreRun); n > 0 && container {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
@@ -197,6 +208,11 @@ type cellFile struct {
 // write puts everything on the disk, the record last: it is the one step that
 // makes the verdict true.
 func (g *grading) write(v *Verdict, spot *place) error {
+	unlock, err := g.row.Lock()
+	if err != nil {
+		return g.writeError(err, "grade it again")
+	}
+	defer unlock()
 	if !g.row.Unchanged(g.before) {
 		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
 	}

@@ -3,6 +3,7 @@ package regrade
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,8 +78,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// mostChildren is enough to know that there are several.
-const mostChildren = 1024
+// mostChildren bounds the entries of artifacts that are looked at.
+const mostChildren = 100_000
 
 // childDirs names the directories in dir, and links to directories, since one
 // that leads out must be refused rather than overlooked.
@@ -88,15 +89,21 @@ func childDirs(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(mostChildren)
-	if err != nil && len(names) == 0 {
-		return nil, nil
-	}
 	var dirs []string
-	for _, name := range names {
-		if isDir(filepath.Join(dir, name)) {
-			dirs = append(dirs, name)
+	for seen := 0; ; {
+		names, err := f.Readdirnames(1024)
+		for _, name := range names {
+			if isDir(filepath.Join(dir, name)) {
+				dirs = append(dirs, name)
+			}
+		}
+		switch seen += len(names); {
+		case errors.Is(err, io.EOF):
+			return dirs, nil
+		case err != nil:
+			return nil, err
+		case seen > mostChildren:
+			return nil, fmt.Errorf("%s holds more than %d entries", dir, mostChildren)
 		}
 	}
-	return dirs, nil
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Override is one -D PATH=VALUE.
@@ -23,6 +24,8 @@ func ParseOverride(text string) (Override, error) {
 	path, value, found := strings.Cut(text, "=")
 	path = strings.TrimSpace(path)
 	switch {
+	case !utf8.ValidString(text):
+		return Override{}, fmt.Errorf("cannot read -D %s: it is not UTF-8 text", quote(text))
 	case !found:
 		return Override{}, fmt.Errorf("cannot read -D %s: there is no = ; write PATH=VALUE, such as agent.model=NAME", quote(text))
 	case path == "":

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,8 +54,10 @@ func again(t *testing.T, task *Task) {
 	if string(first) != string(second) {
 		t.Errorf("record changed:\n%s\n%s", first, second)
 	}
-	if len(back.Warnings()) > 0 {
-		t.Errorf("own record has warnings: %v", back.Warnings())
+	for _, warning := range back.Warnings() {
+		if !slices.ContainsFunc(task.Warnings(), func(w Problem) bool { return w.Path == warning.Path && w.Text == warning.Text }) {
+			t.Errorf("own record has a warning of its own: %v", warning)
+		}
 	}
 }
 

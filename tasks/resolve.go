@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"unicode/utf8"
 )
 
 // ErrEarlyStop is wrapped by the error of a task whose early-stop settings are
@@ -53,8 +54,14 @@ func (l *Loader) Resolve(f *File, layers Layers) (*Task, error) {
 	return t, nil
 }
 
-// check finds two flags of the command line that set the same key.
+// check finds what is wrong with the flags of the command line: text that no
+// record can hold, and two that set the same key.
 func (l Layers) check() error {
+	for _, value := range []string{l.Type, l.Model, l.Driver} {
+		if !utf8.ValidString(value) {
+			return fmt.Errorf("cannot use %s: it is not UTF-8 text", quote(value))
+		}
+	}
 	_, err := overrideLayer(l.commandLine())
 	return err
 }

@@ -60,6 +60,7 @@ func TestRequestCheck(t *testing.T) {
 		"many repeats":   {Request{Repeats: maxRepeats + 1}, "repeats is from 1 to 99"},
 		"fewer repeats":  {Request{Repeats: -1}, "repeats is from 1 to 99"},
 		"model twice":    {Request{Layers: Layers{Overrides: []Override{model}, Model: "y"}}, "agent.model is set twice"},
+		"no UTF-8":       {Request{Layers: Layers{Model: "a\xff"}}, "not UTF-8"},
 		"type and model": {Request{Layers: Layers{Type: "pi", Model: "y"}}, ""},
 	} {
 		if err := c.request.Check(); (err == nil) != (c.text == "") || err != nil && !strings.Contains(err.Error(), c.text) {

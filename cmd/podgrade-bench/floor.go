@@ -133,11 +133,7 @@ func (o *floorOrder) cells(n, parallel int) ([]time.Duration, error) {
 // compileFilter starts one cell in the ordinary way and takes the filter that
 // crun leaves in its state directory.
 func (o *floorOrder) compileFilter() error {
-	name := fmt.Sprintf("f%d-first", os.Getpid())
-	if err := o.cell(name, "while [ ! -e "+oci.WorkspacePath+"/go ]; do :; done"); err != nil {
-		return err
-	}
-	return nil
+	return o.cell(fmt.Sprintf("f%d-first", os.Getpid()), "while [ ! -e "+oci.WorkspacePath+"/go ]; do :; done")
 }
 
 // cell makes one cell. With a script it is the first one: it runs until its
@@ -176,7 +172,7 @@ func (o *floorOrder) cell(name, script string) error {
 	}
 	if err := o.takeFilter(filepath.Join(state, name, "seccomp.bpf")); err != nil {
 		cmd.Process.Kill()
-		return err
+		return errors.Join(err, cmd.Wait())
 	}
 	if err := os.WriteFile(filepath.Join(d, "view", "go"), nil, 0o600); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 type line struct {
 	what, of string
 	value    float64
-	unit     string
 	target   string
 	detail   string
 }

@@ -161,3 +161,38 @@ func TestMemoryWhileACommandPrints(t *testing.T) {
 		t.Errorf("the record holds no %s", want)
 	}
 }
+
+// TestWhatTheWorkerSaysIsNeutral: what Podman and the runtime print comes from
+// images and records, and it comes through the worker.
+func TestWhatTheWorkerSaysIsNeutral(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bin", "podgrade")
+	for name, copied := range map[string]string{program: "bin/podgrade", filepath.Join(dir, "libexec/podgrade/podgrade-init"): "libexec/podgrade/podgrade-init"} {
+		text, err := os.ReadFile(filepath.Join(buildDir(t), copied))
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	worker := []byte("#!/bin/sh\nprintf 'said \\033[2J\\n' >&2\nexit 1\n")
+	if err := os.WriteFile(filepath.Join(dir, "libexec/podgrade/podgrade-worker"), worker, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	row, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Unpinned, Out: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"evaluate", row, "--allow-recorded-commands", "--engine", "bundle"}, {"images", "show", "busybox"}} {
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), `said \x1b[2J`) {
+			t.Errorf("%s: %v: %s", args[0], err, out)
+		}
+		if strings.ContainsRune(string(out), 0x1b) {
+			t.Errorf("%s: an escape sequence reaches the terminal: %q", args[0], out)
+		}
+	}
+}

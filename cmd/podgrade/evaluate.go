@@ -75,7 +75,9 @@ func evaluate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	printVerdict(c.App.Writer, verdict)
+	if err := printVerdict(c.App.Writer, verdict); err != nil {
+		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print the verdict (it stands in the record)", Why: err, Do: "read " + record.TaskFile}
+	}
 	if !verdict.Passed() {
 		return verdictFailed{}
 	}
@@ -94,7 +96,7 @@ func openRow(dir string) (*record.Row, error) {
 // startEngines starts the real engines, once consent was given.
 func startEngines(log io.Writer, engine string) func(context.Context) (regrade.Engines, error) {
 	return func(ctx context.Context) (regrade.Engines, error) {
-		host, err := isolation.Start(ctx, isolation.Options{Log: log, Engine: engine})
+		host, err := isolation.Start(ctx, isolation.Options{Log: policy.NeutralWriter(log), Engine: engine})
 		if err != nil {
 			return nil, err
 		}

@@ -96,7 +96,7 @@ func showImage(c *cli.Context) error {
 
 // withHost starts podgrade's place on this machine for one piece of work.
 func withHost(c *cli.Context, do func(context.Context, *isolation.Host) error) error {
-	host, err := isolation.Start(c.Context, isolation.Options{Log: c.App.ErrWriter})
+	host, err := isolation.Start(c.Context, isolation.Options{Log: policy.NeutralWriter(c.App.ErrWriter)})
 	if err != nil {
 		return err
 	}

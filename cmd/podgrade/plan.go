@@ -43,7 +43,7 @@ func plan(c *cli.Context, chosen *selection) error {
 	if err != nil {
 		return err
 	}
-	made, err := regrade.MakePlan(files, regrade.PlanOptions{
+	made, err := regrade.MakePlan(c.Context, files, regrade.PlanOptions{
 		Request: request, DefaultImage: c.String("default-image"), Lookup: os.LookupEnv,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -18,7 +19,9 @@ const (
 
 // printVerdict prints the criteria, the counts over those that gate, and what
 // became of the row. Every string of the record or the cell is neutralised.
-func printVerdict(w io.Writer, v *regrade.Verdict) {
+// The error is of the writer.
+func printVerdict(out io.Writer, v *regrade.Verdict) error {
+	w := bufio.NewWriter(out)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tSCORE\tTYPE\tCRITERION")
 	var passed, failed, informational int
@@ -43,6 +46,7 @@ func printVerdict(w io.Writer, v *regrade.Verdict) {
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d informational\n", passed, failed, informational)
 	printRow(w, v)
+	return w.Flush()
 }
 
 // printReason says why a criterion did not pass.

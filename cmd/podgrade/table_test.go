@@ -32,9 +32,19 @@ func TestPrintVerdict(t *testing.T) {
 		Stamps: record.Stamps(info),
 	}
 	var out bytes.Buffer
-	printVerdict(&out, v)
+	if err := printVerdict(&out, v); err != nil {
+		t.Fatal(err)
+	}
 	if strings.ContainsAny(out.String(), "\x1b\u202e\r") {
 		t.Errorf("raw: %q", out.String())
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if err := printVerdict(full, v); err == nil {
+		t.Error("a verdict that could not be printed is no error")
 	}
 	const golden = "testdata/verdict.golden"
 	if *update {

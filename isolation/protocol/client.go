@@ -36,6 +36,7 @@ type Client struct {
 	err    error      // why the channel ended; nil while it is open
 	nextID uint32
 	calls  map[uint32]*call
+	open   []string // of the supervisor's Hello
 }
 
 // call is one request under way.
@@ -87,12 +88,23 @@ func (c *Client) Hello(ctx context.Context) error {
 		if subtle.ConstantTimeCompare([]byte(theirs.Nonce), []byte(mine.Nonce)) != 1 {
 			return c.end(fmt.Errorf("%w: the supervisor's greeting holds another nonce than the one it was sent", ErrFrame))
 		}
+		c.mu.Lock()
+		c.open = theirs.Open
+		c.mu.Unlock()
 		return nil
 	case <-c.done:
 		return c.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the supervisor's greeting: %w", ctx.Err())
 	}
+}
+
+// Open are the system calls that the supervisor could make and should not, as
+// it said in its Hello.
+func (c *Client) Open() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
 }
 
 // Do sends a request and returns its answer, all parts put together; it

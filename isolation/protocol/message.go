@@ -8,6 +8,9 @@ import "time"
 type Hello struct {
 	Version int    `json:"version"`
 	Nonce   string `json:"nonce"`
+	// Open are system calls that a cell's filter must refuse, and that the
+	// supervisor could make: it tries them once. None on the host.
+	Open []string `json:"open,omitempty"`
 }
 
 // Op names what a request asks.

@@ -10,6 +10,7 @@ import (
 // same on every architecture, as all since Linux 5.0 are.
 const (
 	sysPidfdSendSignal       = 424
+	sysIoUringSetup          = 425
 	sysPidfdOpen             = 434
 	sysCloseRange            = 436
 	sysOpenat2               = 437

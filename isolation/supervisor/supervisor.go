@@ -46,6 +46,7 @@ type supervisor struct {
 	paths     resolver
 	attempts  func() uint64 // packets that found no route so far
 	lost      func()        // called when the channel cannot be written
+	open      []string      // system calls that should be refused and are not
 
 	mu       sync.Mutex
 	underWay map[uint32]bool
@@ -88,6 +89,8 @@ func supervise(onHost bool) int {
 	}
 	if onHost {
 		s.attempts = func() uint64 { return 0 } // the counters are the whole host's
+	} else {
+		s.open = unfiltered()
 	}
 	s.processes = newProcesses(onHost)
 	s.lost = func() { s.close(); os.Exit(ExitDone) }
@@ -130,7 +133,8 @@ func (s *supervisor) serve(in *protocol.Reader) int {
 	}
 }
 
-// greet reads the host's Hello and gives the nonce back.
+// greet reads the host's Hello and gives the nonce back, with what the cell's
+// filter lets through.
 func (s *supervisor) greet(in *protocol.Reader) (status int, ok bool) {
 	kind, payload, err := in.Read()
 	if err != nil {
@@ -146,6 +150,7 @@ func (s *supervisor) greet(in *protocol.Reader) (status int, ok bool) {
 	if h.Version != protocol.Version {
 		return complain(ExitVersion, "the host speaks version %d of the protocol, this binary version %d: install podgrade and podgrade-init together", h.Version, protocol.Version), false
 	}
+	h.Open = s.open
 	if err := s.out.WriteJSON(protocol.KindHello, h); err != nil {
 		return ExitDone, false
 	}

@@ -51,6 +51,30 @@ func TestCopyAndEmptyDeepTrees(t *testing.T) {
 	empty(t, dir)
 }
 
+// The report of a walk crosses to the host in one message, whatever names the
+// tree has.
+func TestHazardsAreShortHoweverLongTheNames(t *testing.T) {
+	dir := t.TempDir()
+	long := dir
+	for range 14 {
+		long = filepath.Join(long, strings.Repeat("\xff\n", 120))
+	}
+	for i := range 2 * tree.MaxHazards {
+		name := filepath.Join(long, fmt.Sprint(i))
+		write(t, name, "x", 0o600)
+		must(t, os.Link(name, name+"-again"))
+	}
+	report := digest(t, dir, tree.Options{})
+	if len(report.Hazards) != tree.MaxHazards {
+		t.Errorf("%d hazards", len(report.Hazards))
+	}
+	for _, h := range report.Hazards {
+		if len(h) > tree.MaxHazard+3 || !strings.HasPrefix(h, "hard link: ") {
+			t.Errorf("a hazard of %d bytes", len(h))
+		}
+	}
+}
+
 func TestDeeperTreesAreRefusedAndCanBeEmptied(t *testing.T) {
 	dir := t.TempDir()
 	deepTree(t, dir, 3000)

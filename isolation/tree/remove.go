@@ -14,7 +14,8 @@ import (
 // below is first moved up into dir, which takes two descriptors whatever the
 // depth, and made ours again where it cannot be read.
 //
-// It goes on after an error, and returns the first few of them.
+// It goes on after an error, and returns the first few of them. Two may empty
+// one directory at the same time: what the other has removed is removed.
 func Empty(dir int) error {
 	var r remover
 	for {
@@ -34,7 +35,8 @@ func Empty(dir int) error {
 }
 
 type remover struct {
-	removed int
+	removed int // entries removed, or moved up
+	moved   int // numbers that were tried for the names of what is moved up
 	errs    []error
 }
 
@@ -50,6 +52,10 @@ func (r *remover) entry(dir int, base string) {
 		return
 	}
 	sub, err := openForRemoval(dir, base)
+	if err == unix.ENOENT {
+		r.removed++ // by somebody else
+		return
+	}
 	if err != nil {
 		r.fail("open", base, err)
 		return
@@ -64,18 +70,35 @@ func (r *remover) entry(dir int, base string) {
 		if r.unlink(sub, n) {
 			continue
 		}
-		up := fmt.Sprintf("removed-%d", r.removed)
-		if err := unix.Renameat2(sub, n, dir, up, unix.RENAME_NOREPLACE); err != nil {
+		if err := r.moveUp(sub, n, dir); err != nil && !gone(sub, n) {
 			r.fail("move", n, err)
 			continue
 		}
 		r.removed++
 	}
-	if err := unix.Unlinkat(dir, base, unix.AT_REMOVEDIR); err != nil {
+	if err := unix.Unlinkat(dir, base, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 		r.fail("remove", base, err)
 		return
 	}
 	r.removed++
+}
+
+// moveUp moves an entry of sub into dir, under a name that is free there:
+// whoever made the tree may have used the names that we use.
+func (r *remover) moveUp(sub int, base string, dir int) error {
+	for {
+		r.moved++
+		err := unix.Renameat2(sub, base, dir, fmt.Sprintf("removed-%d", r.moved), unix.RENAME_NOREPLACE)
+		if err != unix.EEXIST {
+			return err
+		}
+	}
+}
+
+// gone tells whether somebody else has removed an entry, or moved it.
+func gone(dir int, base string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
 }
 
 // unlink removes what is no directory, or an empty directory.

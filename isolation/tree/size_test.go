@@ -91,20 +91,3 @@ func TestHazardsNameOwnersAndWhatIsLeftOut(t *testing.T) {
 		t.Errorf("the copy belongs to %d:%d", st.Uid, st.Gid)
 	}
 }
-
-func TestHazardsAreShort(t *testing.T) {
-	dir := t.TempDir()
-	deepTree(t, dir, 200)
-	must(t, unix.Setxattr(dir, "user.overlay.opaque", []byte("y"), 0))
-	name := dir
-	for range 100 {
-		name += "/directory"
-	}
-	must(t, unix.Setxattr(name, "user.overlay.opaque", []byte("y"), 0))
-	for _, hazard := range digest(t, dir, tree.Options{}).Hazards {
-		if len(hazard) > 310 {
-			t.Errorf("a hazard of %d bytes", len(hazard))
-		}
-	}
-	empty(t, dir)
-}

@@ -34,18 +34,18 @@ type Report struct {
 	// target). Times do not count, and blocks of zeros only by the file's size.
 	Digest string
 	// Hazards name what a view of the tree may show otherwise than the tree
-	// itself, at most MaxHazards of them.
+	// itself, at most MaxHazards of them, each cut after MaxHazard bytes.
 	Hazards []string
 	// Skipped is how many directories were left out because of Options.Skip.
 	Skipped int
 }
 
-// MaxHazards caps Report.Hazards.
-const MaxHazards = 20
-
-// maxHazardText caps the text of one hazard, in bytes: names in it may be as
-// deep as the tree.
-const maxHazardText = 300
+// MaxHazards caps Report.Hazards, MaxHazard the bytes of each: names are the
+// choice of whoever made the tree, and may be as long as it is deep.
+const (
+	MaxHazards = 20
+	MaxHazard  = 1 << 10
+)
 
 // MaxDepth is how deep a tree may be. PATH_MAX does not bound it, because the
 // walk uses descriptors, and a hostile tree may be as deep as it likes.
@@ -108,11 +108,11 @@ func (w *walker) hazard(format string, args ...any) {
 	if len(w.hazards) >= MaxHazards {
 		return
 	}
-	text := fmt.Sprintf(format, args...)
-	if len(text) > maxHazardText {
-		text = text[:maxHazardText] + "..."
+	h := fmt.Sprintf(format, args...)
+	if len(h) > MaxHazard {
+		h = strings.ToValidUTF8(h[:MaxHazard], "") + "..."
 	}
-	w.hazards = append(w.hazards, text)
+	w.hazards = append(w.hazards, h)
 }
 
 // overflowID is what the kernel shows for an owner or a group that the walking

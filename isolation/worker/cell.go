@@ -154,7 +154,7 @@ func likeLower(upper, lower string) error {
 // isOurs tells errors of our own side (a full disk above all) from those of
 // the tree.
 func isOurs(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM)
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // EtcDir is where the host puts the files that a cell gets in /etc.

@@ -14,11 +14,9 @@ import (
 	"podgrade/oci"
 )
 
-// maxUserFile caps /etc/passwd and /etc/group of an image, in bytes.
-const maxUserFile = 1 << 20
-
-// maxReplyFiles keeps both files together below the size of a message.
-const maxReplyFiles = 48 << 10
+// maxUserFile caps what is read of /etc/passwd and /etc/group of an image, in
+// bytes: both together stay below the size of a message.
+const maxUserFile = 48 << 10
 
 // factsOf reads what the specification needs to know of the image, resolving
 // every path inside it.
@@ -70,7 +68,7 @@ func readInRoot(root int, path string) []byte {
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, maxUserFile))
-	return text[:min(len(text), maxReplyFiles)]
+	return text
 }
 
 func programInRoot(root int, path string) bool {

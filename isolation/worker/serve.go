@@ -45,7 +45,7 @@ type server struct {
 
 	mu    sync.Mutex
 	cells map[string]*cell
-	execs map[uint64]int // running OpExec: process group
+	execs map[uint64]*execution // OpExec under way
 
 	filter   seccompFilter
 	trash    trash
@@ -67,7 +67,7 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{settings: settings, channel: channel, children: newChildren(), last: map[string]chan struct{}{}, cells: map[string]*cell{}, execs: map[uint64]int{}}
+	s := &server{settings: settings, channel: channel, children: newChildren(), last: map[string]chan struct{}{}, cells: map[string]*cell{}, execs: map[uint64]*execution{}}
 	hello, err := s.prepare()
 	if err != nil {
 		return err
@@ -198,6 +198,7 @@ func (s *server) loop() error {
 // order in which they came: podgrade may give one up, and then ends the cell
 // that it was about.
 func (s *server) dispatch(r Request, files []int) {
+	s.note(r)
 	if r.Cell == "" {
 		go s.handle(r, files)
 		return
@@ -214,6 +215,17 @@ func (s *server) dispatch(r Request, files []int) {
 		}
 		s.handle(r, files)
 	}()
+}
+
+// note keeps that a program is to be started, before the OpSignal that may
+// follow is handled.
+func (s *server) note(r Request) {
+	if r.Op != OpExec {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.execs[r.ID] = &execution{}
 }
 
 func descriptors(oob []byte) ([]int, error) {
@@ -308,8 +320,15 @@ type fault struct {
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
+// maxError caps the message of an error, in bytes: it may name a path of any
+// length, and its cause must reach the host all the same.
+const maxError = 4 << 10
+
 func asError(err error) *Error {
 	e := &Error{Message: err.Error()}
+	if len(e.Message) > maxError {
+		e.Message = strings.ToValidUTF8(e.Message[:maxError], "") + "..."
+	}
 	var f *fault
 	if errors.As(err, &f) {
 		e.Image, e.Workspace, e.Refused = f.image, f.workspace, f.refused
@@ -317,21 +336,29 @@ func asError(err error) *Error {
 	return e
 }
 
+// execution is an OpExec under way.
+type execution struct {
+	group int  // of its processes, 0 while there are none
+	ended bool // by an OpSignal
+}
+
 // exec runs a program of the host, Podman above all, inside the namespaces.
 func (s *server) exec(r Request, files []int, answer *Reply) error {
+	defer func() {
+		s.mu.Lock()
+		delete(s.execs, r.ID)
+		s.mu.Unlock()
+	}()
 	if len(files) != 3 || r.Exec == nil || len(r.Exec.Argv) == 0 {
 		return errors.New("a program to run needs arguments and three descriptors")
 	}
-	pid, ended, err := s.children.start(r.Exec.Argv, r.Exec.Env, r.Exec.Dir, [3]int(files))
+	pid, ended, err := s.startExec(r, [3]int(files))
 	if err != nil {
 		return fmt.Errorf("start %s: %w", r.Exec.Argv[0], err)
 	}
-	s.mu.Lock()
-	s.execs[r.ID] = pid
-	s.mu.Unlock()
 	answer.ExitCode = exitCode(<-ended)
 	s.mu.Lock()
-	delete(s.execs, r.ID)
+	s.execs[r.ID].group = 0
 	s.mu.Unlock()
 	// What it left behind in its own session goes with it.
 	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -340,11 +367,31 @@ func (s *server) exec(r Request, files []int, answer *Reply) error {
 	return nil
 }
 
+// startExec starts the program, unless an OpSignal came first.
+func (s *server) startExec(r Request, files [3]int) (int, <-chan syscall.WaitStatus, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.execs[r.ID].ended {
+		return 0, nil, errors.New("it was ended before it started")
+	}
+	pid, ended, err := s.children.start(r.Exec.Argv, r.Exec.Env, r.Exec.Dir, files)
+	if err == nil {
+		s.execs[r.ID].group = pid
+	}
+	return pid, ended, err
+}
+
+// signal ends a program, be it one that has yet to start.
 func (s *server) signal(id uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if pid, running := s.execs[id]; running {
-		return syscall.Kill(-pid, syscall.SIGKILL)
+	e := s.execs[id]
+	if e == nil {
+		return nil
 	}
-	return nil
+	e.ended = true
+	if e.group == 0 {
+		return nil
+	}
+	return syscall.Kill(-e.group, syscall.SIGKILL)
 }

@@ -144,8 +144,8 @@ type Hello struct {
 // RootFacts are what the mounted root file system shows.
 type RootFacts struct {
 	Path   string `json:"path"`
-	Passwd []byte `json:"passwd,omitempty"` // at most 1 MiB
-	Group  []byte `json:"group,omitempty"`  // at most 1 MiB
+	Passwd []byte `json:"passwd,omitempty"` // at most maxUserFile bytes
+	Group  []byte `json:"group,omitempty"`  // at most maxUserFile bytes
 	Shell  bool   `json:"shell"`            // /bin/sh leads to a program
 	Mtab   bool   `json:"mtab"`             // there is an /etc/mtab
 	Work   bool   `json:"work"`             // there is an oci.WorkPath

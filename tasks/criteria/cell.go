@@ -52,7 +52,10 @@ type Command struct {
 // Exit is how a command ended. A time-out is an Exit, not an error.
 type Exit struct {
 	Code     int  // exit status; 128+n when signal n ended it; -1 after a time-out
-	TimedOut bool // ended by its time-out, with all it had started
+	TimedOut bool // ended by its time-out, with all that ran in the cell
+	// Held: the command itself had ended before its time-out; a process that it
+	// left in the background held its output open.
+	Held bool
 	// CellEnded: the command ended its own cell (or the host had to end it
 	// because of the command). The next command finds a new cell.
 	CellEnded bool

@@ -58,16 +58,6 @@ func NotChecked(criterion tasks.Criterion, why string) Result {
 	return result
 }
 
-// Runs says whether checking the criterion starts a process or a model, for
-// callers that must ask before it does (task-file 7.2).
-func Runs(criterion tasks.Criterion) bool {
-	switch criterion.(type) {
-	case *tasks.RunCommand, *tasks.UiPathEval, *tasks.ReferenceComparison:
-		return true
-	}
-	return isJudge(criterion)
-}
-
 func isJudge(criterion tasks.Criterion) bool {
 	switch criterion.(type) {
 	case *tasks.LLMJudge, *tasks.AgentJudge, *tasks.SystemOneJudge:

@@ -90,6 +90,7 @@ func TestRunCommandAsksTheCell(t *testing.T) {
 		want    time.Duration
 	}{
 		"seconds": {7, 7 * time.Second}, "none at all": {0, 1}, "negative": {-3, 1},
+		"more than a duration holds": {10_000_000_000, 365 * 24 * time.Hour},
 	} {
 		where := running("", 0)
 		c := &tasks.RunCommand{Base: common(tasks.TypeRunCommand), Command: "true", Timeout: row.seconds}

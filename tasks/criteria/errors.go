@@ -8,8 +8,9 @@ import (
 )
 
 // AuthorError says that a criterion asks for what cannot be checked: a path
-// that leads out of the sandbox, a pattern that cannot be translated. The row
-// becomes an ERROR (task-file 7.0, "checker misuse").
+// that leads out of the sandbox, a pattern that cannot be translated
+// (task-file 7.0, "checker misuse"). There is no verdict then, and the record
+// stays as it was.
 type AuthorError struct {
 	Index       int // of the criterion, from 0
 	Type        string

@@ -232,19 +232,6 @@ func TestReason(t *testing.T) {
 	}
 }
 
-func TestRuns(t *testing.T) {
-	for _, row := range []struct {
-		criterion tasks.Criterion
-		want      bool
-	}{
-		{exists("a"), false}, {&tasks.RunCommand{}, true}, {&tasks.UiPathEval{}, true}, {&tasks.AgentJudge{}, true}, {&tasks.ReferenceComparison{}, true}, {&tasks.CLICalled{}, false},
-	} {
-		if got := criteria.Runs(row.criterion); got != row.want {
-			t.Errorf("%T runs something: %v", row.criterion, got)
-		}
-	}
-}
-
 func TestIgnorePatterns(t *testing.T) {
 	got := strings.Join(criteria.IgnorePatterns([]string{" *.tmp ", "!dist", "! build"}), " ")
 	if want := ".git .venv __pycache__ node_modules *.tmp"; got != want {

@@ -48,9 +48,13 @@ func (j *judging) run(ctx context.Context, line string, timeout time.Duration) (
 	}, nil
 }
 
+// longestTimeout is what a longer time-out counts as: the format has no bound,
+// and a number of nanoseconds has.
+const longestTimeout = 365 * 24 * 3600
+
 // runCommand runs a shell line in the sandbox (task-file 7.8).
 func (j *judging) runCommand(ctx context.Context, c *tasks.RunCommand) (outcome, error) {
-	r, err := j.run(ctx, c.Command, time.Duration(c.Timeout)*time.Second)
+	r, err := j.run(ctx, c.Command, time.Duration(max(0, min(c.Timeout, longestTimeout)))*time.Second)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -122,6 +126,12 @@ func (j *judging) commandDetails(c *tasks.RunCommand, r ran, found outcome) stri
 	var b strings.Builder
 	b.WriteString(commandSummary(c, r, found))
 	fmt.Fprintf(&b, "\nCommand: %s\nExit code: %d (expected %d)\n", c.Command, r.code, c.ExpectedExitCode)
+	if r.exit.Held {
+		b.WriteString("The command itself had ended; a process that it left in the background held its output open.\n")
+	}
+	if r.exit.TimedOut {
+		b.WriteString("The time-out ended all that ran in the cell, what earlier commands had left running too.\n")
+	}
 	if r.exit.CellEnded {
 		b.WriteString("The command ended its own cell.\n")
 	}

@@ -98,7 +98,8 @@ func (r *Row) KeepExecuted(before []byte) error {
 }
 
 // Unchanged tells whether the record on the disk still is the bytes that were
-// read: a grade that took long must not undo what another one wrote.
+// read: a grade that took long must not undo what another one wrote. Who
+// writes then holds the Lock.
 func (r *Row) Unchanged(before []byte) bool {
 	now, err := readPlain(r.root, TaskFile, MaxRecord)
 	return err == nil && bytes.Equal(now, before)

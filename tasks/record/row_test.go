@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func newRow(t *testing.T) (string, *Row) {
@@ -118,6 +120,75 @@ func TestWriteReplacesWhole(t *testing.T) {
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 3 {
 		t.Errorf("%d entries are left", len(entries))
+	}
+}
+
+// TestAPrivateRecordStaysPrivate: a grade must not show a record, or what tells
+// of it, to those who could not read it.
+func TestAPrivateRecordStaysPrivate(t *testing.T) {
+	old := syscall.Umask(0o022)
+	defer syscall.Umask(old)
+	for _, mode := range []os.FileMode{0o600, 0o640, 0o644, 0o664} {
+		dir, row := newRow(t)
+		path := filepath.Join(dir, TaskFile)
+		if err := errors.Join(os.WriteFile(path, []byte("old"), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(row.Write(TaskFile, []byte("new")), row.KeepExecuted([]byte("old")), row.Write(GradeCellFile, nil)); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]os.FileMode{TaskFile: mode, ExecuteFile: mode & 0o644, GradeCellFile: mode & 0o644} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode().Perm() != want {
+				t.Errorf("record of mode %v: %s has %v", mode, name, info.Mode().Perm())
+			}
+		}
+	}
+}
+
+// TestLockFollowsTheName: who waited for a file that was replaced meanwhile
+// must not hold the lock of a file that nobody sees any more.
+func TestLockFollowsTheName(t *testing.T) {
+	_, row := newRow(t)
+	if err := row.Write(TaskFile, []byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	const n = 8
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			unlock, err := row.Lock()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
+			data, err := readPlain(row.root, TaskFile, 100)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			count, _ := strconv.Atoi(string(data))
+			time.Sleep(5 * time.Millisecond)
+			if err := row.Write(TaskFile, []byte(strconv.Itoa(count+1))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if data, _ := readPlain(row.root, TaskFile, 100); string(data) != strconv.Itoa(n) {
+		t.Errorf("%s of %d writes were kept", data, n)
+	}
+}
+
+func TestLockTakesNoLinks(t *testing.T) {
+	dir, row := newRow(t)
+	os.Symlink("elsewhere", filepath.Join(dir, TaskFile))
+	if _, err := row.Lock(); !errors.Is(err, ErrNotPlain) {
+		t.Errorf("%v", err)
 	}
 }
 

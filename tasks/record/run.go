@@ -3,11 +3,8 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
 )
 
 // ErrNoRun: no directory above the row is a run directory.
@@ -105,7 +102,7 @@ func RefreshRun(runDir string, id Identity, r *Record) error {
 		return err
 	}
 	defer root.Close()
-	unlock, err := lockDir(root)
+	unlock, err := lock(root, RunFile)
 	if err != nil {
 		return err
 	}
@@ -214,29 +211,4 @@ func share(part, whole int, known bool) any {
 		return nil
 	}
 	return float64(part) / float64(whole)
-}
-
-// patience is how long a refresh waits for another one of the same run.
-const patience = 10 * time.Second
-
-// lockDir keeps two grades of one run from losing each other's row. The lock
-// ends with the process that holds it.
-func lockDir(root *os.Root) (unlock func(), err error) {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	deadline := time.Now().Add(patience)
-	for {
-		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if err != nil {
-		dir.Close()
-		return nil, &fs.PathError{Op: "lock", Path: root.Name(), Err: err}
-	}
-	return func() { dir.Close() }, nil
 }

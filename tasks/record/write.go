@@ -23,9 +23,11 @@ type Draft struct {
 func (r *Row) Draft(name string) (*Draft, error) { return newDraft(r.root, name) }
 
 // newDraft refuses early when the name is taken by something that is no
-// regular file: replacing it could be somebody's trap.
+// regular file: replacing it could be somebody's trap. A file that is replaced
+// keeps its mode: who may read a record is its owner's choice.
 func newDraft(root *os.Root, name string) (*Draft, error) {
-	if err := replaceable(root, name); err != nil {
+	replaced, err := replaceable(root, name)
+	if err != nil {
 		return nil, err
 	}
 	var random [4]byte
@@ -33,24 +35,54 @@ func newDraft(root *os.Root, name string) (*Draft, error) {
 	// A name of its own for each call: a fixed one plus O_EXCL would turn the
 	// leftover of one crash into a failure for ever (spec/run-record.md 1.4).
 	temp := fmt.Sprintf("%s.%d.%s.tmp", name, os.Getpid(), hex.EncodeToString(random[:]))
-	file, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, modeFor(root))
 	if err != nil {
 		return nil, err
 	}
-	return &Draft{root: root, file: file, name: name, temp: temp}, nil
+	draft := &Draft{root: root, file: file, name: name, temp: temp}
+	if replaced != nil {
+		err = keepMode(file, replaced.Mode().Perm())
+	}
+	if err != nil {
+		draft.Drop()
+		return nil, err
+	}
+	return draft, nil
 }
 
-func replaceable(root *os.Root, name string) error {
+// keepMode changes a mode only where it differs: some file systems have one
+// mode for all files, and refuse every change.
+func keepMode(file *os.File, mode fs.FileMode) error {
+	info, err := file.Stat()
+	if err != nil || info.Mode().Perm() == mode {
+		return err
+	}
+	return file.Chmod(mode)
+}
+
+// modeFor is the mode of a new file: nobody may read it who may not read the
+// record beside it, of which it tells.
+func modeFor(root *os.Root) fs.FileMode {
+	const mode = fs.FileMode(0o644)
+	if info, err := root.Lstat(TaskFile); err == nil && info.Mode().IsRegular() {
+		return mode&info.Mode().Perm() | 0o600
+	}
+	return mode
+}
+
+// replaceable describes the file that a draft would replace; nil when there is
+// none.
+func replaceable(root *os.Root, name string) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return nil, nil
 	case err != nil:
-		return err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is a %s: %w", name, kindOf(info.Mode()), ErrNotPlain)
+		return nil, fmt.Errorf("%s is a %s: %w", name, kindOf(info.Mode()), ErrNotPlain)
 	}
-	return nil
+	return info, nil
 }
 
 // Write adds bytes to the draft.
@@ -84,7 +116,7 @@ func (d *Draft) publish() error {
 	if err := d.file.Close(); err != nil {
 		return err
 	}
-	if err := replaceable(d.root, d.name); err != nil {
+	if _, err := replaceable(d.root, d.name); err != nil {
 		return err
 	}
 	return d.root.Rename(d.temp, d.name)

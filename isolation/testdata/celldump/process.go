@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +58,11 @@ var processFacts = []fact{
 		n, err := unix.PrctlRetInt(unix.PR_GET_SECUREBITS, 0, 0, 0, 0)
 		return strconv.Itoa(n), err
 	}},
-	{"child subreaper", func() (string, error) { return status("Kthread", "NSpid") }},
+	{"child subreaper", func() (string, error) {
+		var n int32
+		err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&n)), 0, 0, 0)
+		return strconv.Itoa(int(n)), err
+	}},
 	{"security label", func() (string, error) { return content("/proc/self/attr/current") }},
 	{"personality", func() (string, error) { return content("/proc/self/personality") }},
 	{"landlock", landlock},

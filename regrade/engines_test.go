@@ -1,0 +1,253 @@
+package regrade_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/regrade"
+	"podgrade/tasks"
+	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
+	"podgrade/tasks/record/fixture"
+)
+
+// This test asks what the tables of the criteria ask a cell in memory once
+// more, of real places: cells of each engine and the host, through a whole
+// grade. It needs the programs in PODGRADE_TEST_BUILD, which `make test` sets;
+// by hand build/ of this tree.
+
+const smokeTask = "../tasks/testdata/coder-eval/tasks/byod_smoke_test.yaml"
+
+// questionnaire is tasks/criteria/testdata/questions.json.
+type questionnaire struct {
+	Files map[string]struct {
+		Kind   criteria.FileType
+		Data   []byte
+		Repeat int
+		Target string
+		Denied bool
+	}
+	Questions []question
+}
+
+type question struct {
+	Name      string
+	Criterion json.RawMessage
+	OnHost    bool            `json:"on_host"`
+	Result    json.RawMessage // in memory; empty: Author
+	Author    string          // reason of the author error
+	criterion tasks.Criterion
+}
+
+func readQuestions(t *testing.T) questionnaire {
+	t.Helper()
+	text, err := os.ReadFile("../tasks/criteria/testdata/questions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sheet questionnaire
+	if err := json.Unmarshal(text, &sheet); err != nil {
+		t.Fatal(err)
+	}
+	var raw []json.RawMessage
+	for _, q := range sheet.Questions {
+		raw = append(raw, q.Criterion)
+	}
+	for i, criterion := range readCriteria(t, raw) {
+		sheet.Questions[i].criterion = criterion
+	}
+	if len(sheet.Questions) < 150 {
+		t.Fatalf("there are only %d questions", len(sheet.Questions))
+	}
+	return sheet
+}
+
+// readCriteria reads criteria as they stand in a record.
+func readCriteria(t *testing.T, raw []json.RawMessage) tasks.Criteria {
+	t.Helper()
+	file, err := tasks.Load(smokeTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(file.Task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	if fields["success_criteria"], err = json.Marshal(raw); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	task, err := tasks.FromRecord(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.SuccessCriteria
+}
+
+// make makes the workspace; large files are left out when they are not asked
+// for.
+func (s questionnaire) make(t *testing.T, root string, large bool) {
+	t.Helper()
+	for name, file := range s.Files {
+		where := filepath.Join(root, name)
+		err := os.MkdirAll(filepath.Dir(where), 0o755)
+		switch {
+		case file.Kind == criteria.Directory:
+			err = errors.Join(err, os.MkdirAll(where, 0o755))
+		case file.Kind == criteria.Symlink:
+			err = errors.Join(err, os.Symlink(file.Target, where))
+		case file.Kind == criteria.Other:
+			err = errors.Join(err, syscall.Mkfifo(where, 0o600))
+		case file.Repeat == 0 || large:
+			mode := os.FileMode(0o644)
+			if file.Denied {
+				mode = 0
+			}
+			err = errors.Join(err, os.WriteFile(where, append(bytes.Repeat([]byte("x\n"), file.Repeat), file.Data...), mode))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// spot is a real place.
+type spot struct {
+	engine string
+	host   *isolation.Host
+	pin    oci.Pin
+	sheet  questionnaire
+}
+
+// shared are engines that more than one grade uses.
+type shared struct{ *isolation.Host }
+
+// Close leaves the end to the test.
+func (shared) Close() error { return nil }
+
+func startSpot(t *testing.T, engine string, sheet questionnaire) spot {
+	t.Helper()
+	build := os.Getenv("PODGRADE_TEST_BUILD")
+	if build == "" {
+		build, _ = filepath.Abs("../build")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	options := isolation.Options{Libexec: filepath.Join(build, "libexec", "podgrade"), Scratch: t.TempDir(), Engine: engine}
+	if engine == isolation.EngineHost {
+		options.Engine = ""
+	}
+	s := spot{engine: engine, sheet: sheet}
+	var err error
+	if s.host, err = isolation.Start(ctx, options); err != nil {
+		t.Fatalf("%v; run make build, and the test as an ordinary user", err)
+	}
+	t.Cleanup(func() {
+		if err := s.host.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	image := testimages.BYOD()
+	tar := image.Open()
+	defer tar.Close()
+	if s.pin, err = s.host.Import(ctx, tar, image.Reference, isolation.ImageConfig{Labels: image.Config.Labels}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// grade grades a row with these criteria.
+func (s spot) grade(t *testing.T, large bool, list ...tasks.Criterion) ([]criteria.Result, error) {
+	t.Helper()
+	dir, err := fixture.Write(fixture.Order{Task: smokeTask, Form: fixture.Pinned, Out: t.TempDir(), Pin: s.pin, Change: func(task *tasks.Task) {
+		task.SuccessCriteria = list
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sheet.make(t, filepath.Join(dir, record.ArtifactsDir, "byod_smoke_test"), large)
+	row, err := record.OpenRow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	verdict, err := regrade.Grade(t.Context(), row, regrade.Options{
+		Answer: policy.Answer{RecordedCommands: true}, AllowHost: s.engine == isolation.EngineHost, Network: regrade.NetworkNone,
+		Start:  func(context.Context) (regrade.Engines, error) { return shared{s.host}, nil },
+		Notice: io.Discard, Lookup: func(string) (string, bool) { return "", false }, Version: "test",
+	})
+	if err != nil {
+		return nil, err
+	}
+	graded, _, err := row.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := graded.Environment.Text(record.GradedByEngine); used != s.engine {
+		t.Errorf("the row was graded by the engine %q", used)
+	}
+	return verdict.Results, nil
+}
+
+// TestEnginesAgreeWithTheCellInMemory asks each engine and the host.
+func TestEnginesAgreeWithTheCellInMemory(t *testing.T) {
+	sheet := readQuestions(t)
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman, isolation.EngineHost} {
+		t.Run(engine, func(t *testing.T) { startSpot(t, engine, sheet).agree(t) })
+	}
+}
+
+// agree compares one place. Questions that are the author's mistake end a
+// grade, so each has a row of its own; all others share one.
+func (s spot) agree(t *testing.T) {
+	var list []tasks.Criterion
+	var questions []question
+	for _, q := range s.sheet.Questions {
+		switch {
+		case s.engine == isolation.EngineHost && !q.OnHost:
+		case q.Author != "":
+			if _, err := s.grade(t, false, q.criterion); regrade.KindOf(err) != regrade.TaskFault || !strings.Contains(fmt.Sprint(err), q.Author) {
+				t.Errorf("%s: %v, in memory: %s", q.Name, err, q.Author)
+			}
+		default:
+			list, questions = append(list, q.criterion), append(questions, q)
+		}
+	}
+	results, err := s.grade(t, true, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range questions {
+		var want bytes.Buffer
+		if err := json.Compact(&want, q.Result); err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(results[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s: here\n%.2000s\nin memory\n%.2000s", q.Name, got, want.Bytes())
+		}
+	}
+}
