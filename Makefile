@@ -57,7 +57,7 @@ test demo bench cover soak:
 	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
 
 test-here: build-test
-	$(GO) test -count=1 -p 2 $(EXEC) ./...
+	$(GO) test -count=1 -p 2 -timeout 14m $(EXEC) ./...
 
 demo-here: build-test
 	$(ASUSER) tasks/examples/demo.sh $(BUILD)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -78,6 +79,7 @@ func (c *cell) channel() ([3]*os.File, error) {
 		defer ends.stderr.Close()
 		capped := &cappedWriter{w: orDiscard(c.order.Log), left: maxCellLog}
 		io.Copy(io.MultiWriter(kept, capped), ends.stderr)
+		io.Copy(io.Discard, ends.stderr) // a full log must not hold the cell
 		close(ends.drained)
 	}(c.stderr)
 	return theirs, nil
@@ -316,6 +318,14 @@ func (c *cell) path(ctx context.Context, op protocol.Op, p protocol.Path, conten
 		return answer, nil
 	case ctx.Err() != nil:
 		return answer, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		// What commands left running keeps the supervisor from answering:
+		// their own doing.
+		late := fmt.Errorf("%w: the cell did not answer within %v", ErrBroken, pathGrace)
+		if err := c.endBy(ctx, client); err != nil {
+			return answer, err
+		}
+		return answer, late
 	}
 	return answer, c.lost(client, err)
 }
@@ -327,7 +337,9 @@ func (c *cell) Places() Places { return c.places }
 func (c *cell) Made() Made {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.made
+	made := c.made
+	made.TimingsMS = maps.Clone(c.made.TimingsMS) // written to when the cell is made again
+	return made
 }
 
 // failure turns what the supervisor says into one of our errors.

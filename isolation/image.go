@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -81,8 +81,10 @@ func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
 }
 
 func imageFault(reference, stderr string) error {
-	// Podman has no exit code of its own for "not found": 125 is everything.
-	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find", "not found"} {
+	// Podman has no exit code of its own for "not found": 125 is everything. Words
+	// that do not speak of an image will not do: a program or a library that is
+	// not found is a fault of the host.
+	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find image"} {
 		if strings.Contains(strings.ToLower(stderr), words) {
 			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: "load, import or build it with podman first"}
 		}
@@ -153,37 +155,52 @@ func (h *Host) execInside(ctx context.Context, argv, env []string, stdin *os.Fil
 		defer null.Close()
 		stdin = null
 	}
-	var wait sync.WaitGroup
-	outEnd, err := drain(stdout, &wait)
+	out, err := newDrain(stdout)
 	if err != nil {
 		return 0, err
 	}
-	errEnd, err := drain(stderr, &wait)
+	defer out.close()
+	said, err := newDrain(stderr)
 	if err != nil {
-		outEnd.Close()
 		return 0, err
 	}
-	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpExec, Exec: &worker.Exec{Argv: argv, Env: env, Dir: "/"}}, stdin, outEnd, errEnd)
-	outEnd.Close()
-	errEnd.Close()
-	wait.Wait()
+	defer said.close()
+	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpExec, Exec: &worker.Exec{Argv: argv, Env: env, Dir: "/"}}, stdin, out.end, said.end)
 	return reply.ExitCode, err
 }
 
-// drain copies what is written to the returned file into w.
-func drain(w io.Writer, wait *sync.WaitGroup) (*os.File, error) {
-	r, end, err := os.Pipe()
+// drain copies what a program writes to its end.
+type drain struct {
+	end, from *os.File
+	done      chan struct{}
+}
+
+func newDrain(w io.Writer) (*drain, error) {
+	from, end, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	wait.Add(1)
+	d := &drain{end: end, from: from, done: make(chan struct{})}
 	go func() {
-		defer wait.Done()
-		defer r.Close()
-		io.Copy(w, r)
-		io.Copy(io.Discard, r) // a full writer must not stop the program
+		defer close(d.done)
+		io.Copy(w, from)
+		io.Copy(io.Discard, from) // a full writer must not stop the program
 	}()
-	return end, nil
+	return d, nil
+}
+
+// drainGrace is how long the output of a program that has ended may still
+// come: what it left running in a session of its own may hold the pipe.
+const drainGrace = 2 * time.Second
+
+func (d *drain) close() {
+	d.end.Close()
+	select {
+	case <-d.done:
+	case <-time.After(drainGrace):
+	}
+	d.from.Close()
+	<-d.done
 }
 
 // limitedWriter fails once it has taken left bytes.

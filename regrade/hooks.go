@@ -35,6 +35,12 @@ func (g *grading) postRun(ctx context.Context, spot *place) ([]hookResult, error
 		exit, err := spot.Run(ctx, criteria.Command{
 			Line: hook.Command, Timeout: time.Duration(hook.Timeout) * time.Second, Label: label,
 		})
+		if criteria.NotStarted(err) {
+			trouble := err.Error()
+			g.logs.Note(label, trouble)
+			results = append(results, hookResult{Command: hook.Command, Error: &trouble})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -89,6 +89,9 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 		return criteria.Exit{}, &Error{Kind: Refused, Tried: "run", On: command.Line,
 			Why: errors.New("no recorded command was accepted"), Do: "use --allow-recorded-commands"}
 	}
+	if strings.ContainsRune(command.Line, 0) {
+		return criteria.Exit{}, fmt.Errorf("%w: it holds a NUL byte", criteria.ErrNoLine)
+	}
 	cell, env, err := p.current(ctx)
 	if err != nil {
 		return criteria.Exit{}, err
@@ -105,9 +108,11 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	if errors.Is(err, isolation.ErrNoProgram) {
 		return criteria.Exit{Code: noProgram, NoShell: true}, nil
 	}
-	if workspaceRefuses(err) {
-		fmt.Fprintln(stderr, policy.Neutral(err.Error()))
-		return exitOf(isolation.Exit{Code: notStarted}, stdout, stderr), nil
+	if errors.Is(err, isolation.ErrTooLarge) {
+		return criteria.Exit{}, fmt.Errorf("%w: %v", criteria.ErrNoLine, err)
+	}
+	if errors.Is(err, isolation.ErrNotExist) || errors.Is(err, isolation.ErrDenied) {
+		return criteria.Exit{}, asked(err) // the workspace, which an earlier command closed or moved
 	}
 	if err != nil {
 		return criteria.Exit{}, err
@@ -121,16 +126,6 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 
 // noProgram is what shells return for a program that is not there.
 const noProgram = 127
-
-// notStarted is what shells return for a command that cannot be started.
-const notStarted = 126
-
-// workspaceRefuses tells whether a command was not started because of the
-// workspace, its working directory: the row's own fault, whether the directory
-// may not be entered, was removed, or gives an error when it is entered.
-func workspaceRefuses(err error) bool {
-	return errors.Is(err, isolation.ErrDenied) || errors.Is(err, isolation.ErrNotExist) || errors.Is(err, isolation.ErrNotDir)
-}
 
 func exitOf(exit isolation.Exit, stdout, stderr *capture) criteria.Exit {
 	code := exit.Code

@@ -130,7 +130,7 @@ func TestRunFindsProgram(t *testing.T) {
 		if _, failure := c.try(protocol.Run{Argv: []string{"echo", "a\x00b"}}); failure == nil || failure.Kind != protocol.Broken {
 			t.Errorf("a NUL byte: %+v", failure)
 		}
-		if _, failure := c.try(protocol.Run{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}); failure == nil || failure.Kind != protocol.Broken {
+		if _, failure := c.try(protocol.Run{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}); failure == nil || failure.Kind != protocol.TooLarge {
 			t.Errorf("an argument that is too long: %+v", failure)
 		}
 	})

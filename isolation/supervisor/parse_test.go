@@ -90,7 +90,8 @@ func TestMishapKinds(t *testing.T) {
 		{mishap{Stage: stageExec, Errno: syscall.ENOEXEC, Text: "/bin/x"}, protocol.NoProgram},
 		{mishap{Stage: stageExec, Errno: syscall.EACCES, Text: "/bin/x"}, protocol.NoProgram},
 		{mishap{Stage: stageExec, Errno: syscall.ENOMEM, Text: "/bin/x"}, protocol.Broken},
-		{mishap{Stage: stageExec, Errno: syscall.E2BIG, Text: "/bin/x"}, protocol.Broken},
+		{mishap{Stage: stageExec, Errno: syscall.EIO, Text: "/bin/x"}, protocol.NoProgram}, // a program that was cut off
+		{mishap{Stage: stageExec, Errno: syscall.E2BIG, Text: "/bin/x"}, protocol.TooLarge},
 		{mishap{Stage: stageDir, Errno: syscall.ENOENT}, protocol.NotExist},
 		{mishap{Stage: stageDir, Errno: syscall.EACCES}, protocol.Denied},
 		{mishap{Stage: stageDir, Errno: syscall.EIO}, protocol.Denied},

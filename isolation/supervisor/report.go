@@ -66,12 +66,12 @@ func classifyDir(err error) protocol.FailureKind {
 }
 
 // execFailure tells a program that is not there, or is none, from a cell that
-// is short of something.
+// is short of something. A program that was cut off gives EIO.
 func execFailure(m mishap, name string) *protocol.Failure {
 	switch m.Errno {
 	case syscall.E2BIG:
-		return failed(protocol.Broken, "execute %q: its arguments and variables are too long: put them into a file", name).Failure
-	case syscall.ENOMEM, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.EIO:
+		return failed(protocol.TooLarge, "execute %q: its arguments and variables are too long: put them into a file", name).Failure
+	case syscall.ENOMEM, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE:
 		return failed(protocol.Broken, "execute %q: %v", m.Text, m.Errno).Failure
 	}
 	switch {

@@ -14,7 +14,8 @@ import (
 // is lost: no criterion result may be made of it.
 type Cell interface {
 	Files
-	// Run runs a command line with the cell's shell in the sandbox root.
+	// Run runs a command line with the cell's shell in the sandbox root. Of the
+	// Err values it returns those of NotStarted.
 	Run(ctx context.Context, command Command) (Exit, error)
 }
 
@@ -39,7 +40,15 @@ var (
 	ErrTooLarge   = errors.New("file is too large")
 	ErrDenied     = errors.New("permission denied")
 	ErrIO         = errors.New("input/output error")
+	ErrNoLine     = errors.New("not a command line that can be run")
 )
+
+// NotStarted tells whether err says that a command was not started through its
+// own line, or through what commands before it made of the sandbox root. The
+// place is whole then.
+func NotStarted(err error) bool {
+	return errors.Is(err, ErrNoLine) || errors.Is(err, ErrNotExist) || errors.Is(err, ErrDenied)
+}
 
 // Command is one command line of a criterion.
 type Command struct {

@@ -2,6 +2,7 @@ package criteria
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -29,6 +30,9 @@ type ran struct {
 func (j *judging) run(ctx context.Context, line string, timeout time.Duration) (ran, error) {
 	// No time at all is a time-out at once; Command's 0 would mean "none".
 	exit, err := j.where.Cell.Run(ctx, Command{Line: line, Timeout: max(timeout, 1), Label: j.label()})
+	if NotStarted(err) {
+		return ran{}, startTrouble(err)
+	}
 	if err != nil {
 		return ran{}, err
 	}
@@ -46,6 +50,18 @@ func (j *judging) run(ctx context.Context, line string, timeout time.Duration) (
 		stdout: python.Newlines(python.DecodeReplace(exit.Stdout.Text)),
 		stderr: python.Newlines(python.DecodeReplace(exit.Stderr.Text)),
 	}, nil
+}
+
+// startTrouble is what Python raises for a command that cannot be started.
+func startTrouble(err error) error {
+	class := "OSError"
+	switch {
+	case errors.Is(err, ErrNotExist):
+		class = "FileNotFoundError"
+	case errors.Is(err, ErrDenied):
+		class = "PermissionError"
+	}
+	return troublef(class, "the command was not started: %v", err)
 }
 
 // longestTimeout is what a longer time-out counts as: the format has no bound,
