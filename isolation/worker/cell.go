@@ -270,6 +270,20 @@ func (c *cell) kill() {
 	}
 }
 
+// pidPatience is how long the runtime may take to say which process it started.
+const pidPatience = 10 * time.Second
+
+// awaitInitPID is initPID for a cell whose first process runs: crun writes
+// down its number only after it has let it go.
+func (c *cell) awaitInitPID() (int, error) {
+	for deadline := time.Now().Add(pidPatience); ; time.Sleep(time.Millisecond) {
+		pid, err := c.initPID()
+		if err == nil || len(c.runtime) > 0 || time.Now().After(deadline) {
+			return pid, err
+		}
+	}
+}
+
 // initPID is PID 1 of the cell as we number processes.
 func (c *cell) initPID() (int, error) {
 	if c.adopted != nil {

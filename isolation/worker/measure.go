@@ -18,7 +18,7 @@ func (s *server) measure(c *cell, answer *Reply) error {
 		return fmt.Errorf("cell %s does not run", c.name)
 	}
 	s.filter.keep(s.settings.Run, c.container(), c.spec)
-	pid, err := c.initPID()
+	pid, err := c.awaitInitPID()
 	if err != nil {
 		return err
 	}
