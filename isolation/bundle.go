@@ -11,10 +11,7 @@ import (
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
-
 	"podgrade/isolation/protocol"
-	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
@@ -122,78 +119,6 @@ func (c *cell) imageUser(facts *worker.RootFacts) (oci.User, error) {
 		return user, &Fault{Kind: Refusal, Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: err}
 	}
 	return user, nil
-}
-
-// views makes the private views of the workspace and of what the task brings.
-// A cell that is made again after a command ended it keeps them, with what
-// earlier commands wrote.
-func (c *cell) views(ctx context.Context) error {
-	if c.viewPaths != nil {
-		return nil
-	}
-	c.viewPaths = map[string]string{}
-	give := tree.Owner{UID: c.user.UID, GID: c.user.GID}
-	views := []struct {
-		name, source, destination string
-		readOnly                  bool
-	}{
-		{"workspace", c.order.Workspace, oci.WorkspacePath, false},
-		{"task-dir", c.order.TaskDir, oci.TaskDirPath, true},
-		{"reference", c.order.Reference, oci.ReferencesPath, true},
-	}
-	for _, v := range views {
-		if v.source == "" {
-			continue
-		}
-		report, path, err := c.view(ctx, v.source, &worker.View{
-			Name: v.name, ReadOnly: v.readOnly, Options: tree.Options{Give: give, Filter: v.readOnly, Skip: skipped(c.order)},
-		})
-		if err != nil {
-			return err
-		}
-		c.viewPaths[v.name] = path
-		c.binds = append(c.binds, oci.Bind{Source: path, Destination: v.destination, ReadOnly: v.readOnly})
-		if !v.readOnly {
-			c.made.View = viewOf(report)
-		}
-	}
-	return nil
-}
-
-func viewOf(r tree.Report) View {
-	return View{Kind: "copy", Reason: "the one view that shows every tree as it is", Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Hazards: r.Hazards}
-}
-
-// skipped keeps the run directory, which may lie inside a task directory, out
-// of what the cell is given.
-func skipped(o Order) []tree.FileID {
-	var ids []tree.FileID
-	for _, dir := range o.Hidden {
-		var st unix.Stat_t
-		if unix.Stat(dir, &st) == nil {
-			ids = append(ids, tree.FileID{Dev: st.Dev, Ino: st.Ino})
-		}
-	}
-	return ids
-}
-
-func (c *cell) view(ctx context.Context, source string, v *worker.View) (tree.Report, string, error) {
-	fd, err := unix.Open(source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return tree.Report{}, "", &Fault{Kind: Evidence, Tried: "open the directory", On: source, Why: err}
-	}
-	dir := os.NewFile(uintptr(fd), source)
-	defer dir.Close()
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpView, View: v}, dir)
-	if err != nil {
-		f := &Fault{Tried: "make a private view of", On: source, Why: err, Do: "check that there is space in the scratch directory"}
-		var failed *workerError
-		if errors.As(err, &failed) && failed.cause.Workspace {
-			f.Kind, f.Do = Evidence, ""
-		}
-		return tree.Report{}, "", f
-	}
-	return *reply.Tree, reply.Path, nil
 }
 
 // specification makes the cell's OCI specification and the small files that

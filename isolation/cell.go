@@ -67,6 +67,8 @@ type Order struct {
 	// Workspace is the host tree that the cell gets a view of at
 	// oci.WorkspacePath.
 	Workspace string
+	// View is one of Views; "": ViewAuto.
+	View string
 	// TaskDir is given read-only, without .git and links that lead out, at
 	// oci.TaskDirPath; empty: none.
 	TaskDir string
@@ -127,7 +129,7 @@ type Made struct {
 
 // View is how the cell sees the workspace.
 type View struct {
-	Kind    string   `json:"kind"` // copy, overlay, bind
+	Kind    string   `json:"kind"` // one of Views, not ViewAuto
 	Reason  string   `json:"reason"`
 	Entries int      `json:"entries"`
 	Bytes   int64    `json:"bytes"`

@@ -28,6 +28,15 @@ type evidence struct {
 const oddName = "a b:c,d\ne\"f'g*h\\i"
 
 func newEvidence(t *testing.T) *evidence {
+	e := newPlainEvidence(t)
+	e.must(os.Link(e.path("hard"), e.path("link-hard")))
+	e.names = append(e.names, "link-hard")
+	e.longAgo()
+	return e
+}
+
+// newPlainEvidence has all but hard links, which no overlay shows.
+func newPlainEvidence(t *testing.T) *evidence {
 	e := &evidence{t: t, dir: t.TempDir()}
 	e.file("hello.txt", 0o600, "hello\n")
 	for _, name := range []string{oddName, "-dash", "\xff\xfe", "ä", "…"} {
@@ -41,8 +50,6 @@ func newEvidence(t *testing.T) *evidence {
 	e.directory("setgid", 0o750|os.ModeSetgid)
 	e.directory("sticky", 0o777|os.ModeSticky)
 	e.file("hard", 0o640, "two names\n")
-	e.must(os.Link(e.path("hard"), e.path("link-hard")))
-	e.names = append(e.names, "link-hard")
 	for name, target := range map[string]string{"link": "hello.txt", "link-out": "/etc/passwd", "link-up": "../../..", "link-nowhere": "nowhere", "link-self": "link-self"} {
 		e.must(os.Symlink(target, e.path(name)))
 		e.names = append(e.names, name)
@@ -58,10 +65,10 @@ func newEvidence(t *testing.T) *evidence {
 	e.names = append(e.names, "fifo", "socket", ".")
 	e.directory("locked", 0o700)
 	e.file("locked/inside", 0o600, "inside\n")
-	e.longAgo()
 	e.must(os.Chmod(e.path("locked"), 0))
 	t.Cleanup(func() { os.Chmod(e.path("locked"), 0o700) })
 	e.must(os.Chmod(e.dir, 0o700))
+	e.longAgo()
 	return e
 }
 
@@ -134,30 +141,57 @@ func (e *evidence) content(name string, st *unix.Stat_t) []byte {
 
 // The workspace of the caller is the image user's own in the cell, to read and
 // to write, and afterwards the tree on the host is as it was, whoever the
-// image's user is.
+// image's user is and whatever private view the cell has.
 func TestEvidenceIsReadAndWrittenAndNeverChanged(t *testing.T) {
-	e := newEvidence(t)
-	before := e.snapshot()
-	for _, test := range []struct{ user, id string }{{"", "0"}, {"1000", "1000"}, {"65532:65532", "65532"}, {"grader", "1000"}} {
-		t.Run("user "+test.user, func(t *testing.T) {
+	copied, overlaid := newEvidence(t), newPlainEvidence(t)
+	for _, test := range []struct {
+		user, id, view string
+		e              *evidence
+	}{
+		{"", "0", isolation.ViewAuto, copied}, {"1000", "1000", isolation.ViewCopy, copied}, {"65532:65532", "65532", isolation.ViewAuto, copied}, {"grader", "1000", isolation.ViewAuto, copied},
+		{"", "0", isolation.ViewOverlay, overlaid}, {"1000", "1000", isolation.ViewOverlay, overlaid}, {"65532:65532", "65532", isolation.ViewOverlay, overlaid},
+	} {
+		t.Run(test.view+" for user "+test.user, func(t *testing.T) {
+			before := test.e.snapshot()
 			o := order(t, as(t, test.user))
-			o.Workspace = e.dir
+			o.Workspace, o.View = test.e.dir, test.view
 			c := openOn(t, host(t), o)
 			t.Run("read", func(t *testing.T) { readEvidence(t, c, test.id) })
+			if test.e == copied {
+				want(t, c, "stat -c %h hard; test hard -ef link-hard; test $(stat -c %b sparse) -lt 100", "2\n")
+			}
 			t.Run("write", func(t *testing.T) { writeEvidence(t, c) })
+			if test.e == copied {
+				want(t, c, "cat link-hard", "two names\nmore\n")
+			}
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
-			after := e.snapshot()
-			for name := range before {
-				if before[name] != after[name] {
-					t.Errorf("%q was changed:\n%s\n%s", name, before[name], after[name])
-				}
-			}
-			if made := c.Made().View; made.Entries < len(e.names) || len(made.Digest) != 64 || made.Bytes < 64<<20 || len(made.Hazards) != 1 {
-				t.Errorf("the view is said to be %+v", made)
-			}
+			test.e.compare(before)
+			checkEvidenceView(t, c.Made().View, test.e == overlaid, len(test.e.names))
 		})
+	}
+}
+
+// compare tells what was changed since a snapshot.
+func (e *evidence) compare(before map[string]string) {
+	e.t.Helper()
+	after := e.snapshot()
+	for name := range before {
+		if before[name] != after[name] {
+			e.t.Errorf("%q was changed:\n%s\n%s", name, before[name], after[name])
+		}
+	}
+}
+
+func checkEvidenceView(t *testing.T, made isolation.View, overlaid bool, entries int) {
+	t.Helper()
+	kind, hazards := isolation.ViewCopy, 1
+	if overlaid {
+		kind, hazards = isolation.ViewOverlay, 0
+	}
+	if made.Kind != kind || made.Entries < entries || len(made.Digest) != 64 || made.Bytes < 64<<20 || len(made.Hazards) != hazards {
+		t.Errorf("the view is said to be %+v", made)
 	}
 }
 
@@ -169,13 +203,13 @@ func readEvidence(t *testing.T, c isolation.Cell, id string) {
 	want(t, c, `cat "$(printf 'a b:c,d\ne"f'"'"'g*h\\i')" ./-dash "$(printf '\377\376')" ä …`, strings.Repeat("odd\n", 5))
 	want(t, c, "cd deep; for i in $(seq 60); do cd d*; done; cat bottom", "bottom\n")
 	want(t, c, "for l in link link-out link-up link-nowhere link-self; do readlink $l; done", "hello.txt\n/etc/passwd\n../../..\nnowhere\nlink-self\n")
-	want(t, c, "stat -c %h hard; test hard -ef link-hard; test -p fifo && test -S socket", "2\n")
-	want(t, c, "stat -c %s sparse; test $(stat -c %b sparse) -lt 100", "67108864\n")
+	want(t, c, "test -p fifo && test -S socket", "")
+	want(t, c, "stat -c %s sparse", "67108864\n")
 	want(t, c, "chmod 700 locked && cat locked/inside", "inside\n")
 }
 
 func writeEvidence(t *testing.T, c isolation.Cell) {
-	want(t, c, "echo more >> hello.txt; echo more >> hard; cat link link-hard", "hello\nmore\ntwo names\nmore\n")
+	want(t, c, "echo more >> hello.txt; echo more >> hard; cat link hard", "hello\nmore\ntwo names\nmore\n")
 	want(t, c, "rm -rf deep fifo; mv setgid moved; echo new > new; chmod 640 new; ln -s new link-new; stat -c %a new", "640\n")
 	want(t, c, "touch -d 2020-01-01 . ./-dash; echo x > sparse", "")
 	if got := sh(t, c, "umask"); got.out != "0022\n" {

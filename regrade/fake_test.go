@@ -38,6 +38,7 @@ type fakeEngines struct {
 	made    isolation.Made
 	startup error // of Open
 	layers  error // of CheckImage
+	hazards []string
 
 	orders  []isolation.Order
 	onHost  int
@@ -79,6 +80,10 @@ func (f *fakeEngines) open(order isolation.Order, host bool) (isolation.Cell, er
 	cell := &fakeCell{engines: f, order: order, made: f.made, host: host}
 	cell.made.Engine = "bundle"
 	cell.made.View = isolation.View{Kind: "copy", Reason: "small", Digest: "sha256:tree"}
+	if order.View == isolation.ViewOverlay || order.View == isolation.ViewBind {
+		cell.made.View = isolation.View{Kind: order.View, Reason: "asked for", Digest: "sha256:tree"}
+	}
+	cell.made.View.Hazards = f.hazards
 	cell.made.Home = "/root"
 	if host {
 		cell.made.Engine = "host"

@@ -34,6 +34,7 @@ type Options struct {
 	// RequireLimits refuses a grade without the limits that the task asks for
 	// (--require-limits). Else the row is stamped.
 	RequireLimits bool
+	View          string // --workspace-view, one of isolation.Views; "": auto
 	// Start starts the engines. It is called after consent, at most once.
 	Start func(context.Context) (Engines, error)
 	// Notice receives what was accepted, and warnings, safe to print.
@@ -297,21 +298,18 @@ func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 
 // judge asks the criteria, and writes what they come to.
 func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) {
-	spot, unpinned, err := g.place(ctx, engines)
-	if err != nil {
-		return nil, err
-	}
-	defer spot.drop()
 	started := time.Now()
-	if _, _, err := spot.current(ctx); err != nil {
-		return nil, err
-	}
-	opened := time.Now()
-	results, err := g.check(ctx, spot)
+	found, err := g.ask(ctx, engines, g.options.View)
 	if err != nil {
 		return nil, err
 	}
-	grading := time.Since(opened)
+	if reason := found.doubt(); reason != "" {
+		if found, err = g.askAgain(ctx, engines, found, reason); err != nil {
+			return nil, err
+		}
+	}
+	spot := found.spot
+	defer spot.drop()
 	hooks, err := g.postRun(ctx, spot)
 	if err != nil {
 		return nil, err
@@ -319,14 +317,14 @@ func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) 
 	if err := spot.finish(ctx); err != nil {
 		return nil, err
 	}
-	verdict, err := g.verdict(results)
+	verdict, err := g.verdict(found.results)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	g.fold(verdict, outcome{spot: spot, unpinned: unpinned, hooks: hooks, grading: grading, whole: time.Since(started)})
+	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started)})
 	if err := g.write(verdict, spot); err != nil {
 		return nil, err
 	}
@@ -379,13 +377,14 @@ func (g *grading) networkWithheld() bool {
 }
 
 // place makes the place where the row is graded; nothing is opened yet.
-func (g *grading) place(ctx context.Context, engines Engines) (spot *place, unpinned string, err error) {
+func (g *grading) place(ctx context.Context, engines Engines, view string) (spot *place, unpinned string, err error) {
 	spot = &place{accepted: g.accepted, around: surroundings{
 		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
 		recorded: g.record.Environment.Text(record.CommandBasePath),
 	}}
 	order := isolation.Order{
 		Workspace: g.workspace,
+		View:      view,
 		TaskDir:   g.accepted.TaskDir(),
 		Reference: g.accepted.Reference(),
 		Hidden:    g.hidden(),

@@ -33,6 +33,7 @@ func evaluateCommand() *cli.Command {
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
 			engineFlag(),
 			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
+			viewFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
 		},
 		OnUsageError: usageError,
@@ -52,6 +53,10 @@ func evaluate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	view, err := viewOf(c)
+	if err != nil {
+		return err
+	}
 	row, err := openRow(c.Args().First())
 	if err != nil {
 		return err
@@ -62,6 +67,7 @@ func evaluate(c *cli.Context) error {
 		AllowHost: c.Bool("allow-host-grading"),
 		Network:   network,
 		Workspace: c.String("workspace"),
+		View:      view,
 
 		RequireLimits: c.Bool("require-limits"),
 

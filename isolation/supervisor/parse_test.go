@@ -94,6 +94,8 @@ func TestMishapKinds(t *testing.T) {
 		{mishap{Stage: stageExec, Errno: syscall.E2BIG, Text: "/bin/x"}, protocol.TooLarge},
 		{mishap{Stage: stageDir, Errno: syscall.ENOENT}, protocol.NotExist},
 		{mishap{Stage: stageDir, Errno: syscall.EACCES}, protocol.Denied},
+		{mishap{Stage: stageDir, Errno: syscall.EIO}, protocol.Denied},
+		{mishap{Stage: stageDir, Errno: syscall.ESTALE}, protocol.Denied},
 		{mishap{Stage: stageLimit, Errno: syscall.EINVAL}, protocol.Broken},
 		{mishap{Stage: stageOrders, Text: "broken"}, protocol.Broken},
 	} {

@@ -49,11 +49,20 @@ func (r report) failure(run *protocol.Run) *protocol.Failure {
 	case stageExec:
 		return execFailure(m, run.Argv[0])
 	case stageDir:
-		return failed(classify(m.Errno), "start %q: enter its directory %q: %v", run.Argv[0], run.Dir, m.Errno).Failure
+		return failed(classifyDir(m.Errno), "start %q: enter its directory %q: %v", run.Argv[0], run.Dir, m.Errno).Failure
 	case stageLimit:
 		return failed(protocol.Broken, "start %q: set its limits: %s: %v", run.Argv[0], m.Text, m.Errno).Failure
 	}
 	return failed(protocol.Broken, "start %q: %s: %v", run.Argv[0], m.Text, m.Errno).Failure
+}
+
+// classifyDir sorts an error of a command's directory. None of them is a fault
+// of the cell: EIO and ESTALE come from the workspace too.
+func classifyDir(err error) protocol.FailureKind {
+	if kind := classify(err); kind != protocol.Broken {
+		return kind
+	}
+	return protocol.Denied
 }
 
 // execFailure tells a program that is not there, or is none, from a cell that

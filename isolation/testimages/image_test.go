@@ -45,6 +45,7 @@ func TestImagesHoldWhatTheirNamesSay(t *testing.T) {
 		{testimages.Empty(), []string{"hello.txt"}, []string{"bin", "bin/sh", "etc/passwd"}},
 		{testimages.Bare(testimages.BusyboxPath), []string{"busybox"}, []string{"bin/sh", "etc"}},
 		{testimages.ManyFiles(250), []string{"many/0000/00", "many/0002/49"}, []string{"many/0002/50"}},
+		{testimages.Workbench(), []string{"usr/bin/git", "usr/bin/python3", "bin/dash"}, nil},
 		{testimages.Debian(), []string{"usr/bin/python3", "etc/passwd", "home/grader"}, []string{"dev/zero", "etc/hostname", "etc/resolv.conf"}},
 	} {
 		t.Run(c.image.Reference, func(t *testing.T) {

@@ -46,7 +46,12 @@ func (w *walker) regular(srcDir, dstDir int, base, name string, listed *unix.Sta
 		return &fs.PathError{Op: "make", Path: name, Err: err}
 	}
 	defer unix.Close(dst)
-	if err := w.content(src, dst, name, &st); err != nil {
+	if w.meta {
+		err = standIn(dst, name, st.Size)
+	} else {
+		err = w.content(src, dst, name, &st)
+	}
+	if err != nil {
 		return err
 	}
 	return w.attributes(dst, name, &st, attrs)

@@ -36,6 +36,8 @@ type Report struct {
 	// Hazards name what a view of the tree may show otherwise than the tree
 	// itself, at most MaxHazards of them, each cut after MaxHazard bytes.
 	Hazards []string
+	// Skipped is how many directories were left out because of Options.Skip.
+	Skipped int
 }
 
 // MaxHazards caps Report.Hazards, MaxHazard the bytes of each: names are the
@@ -91,13 +93,15 @@ type walker struct {
 	entries int
 	bytes   int64
 	hazards []string
+	skipped int
 	links   map[FileID]string // first name of a file with several
 	buf     []byte
-	dstRoot int // -1: no copy
+	dstRoot int  // -1: no copy
+	meta    bool // the copy has all but the bytes, see Metadata
 }
 
 func (w *walker) report(err error) (Report, error) {
-	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards}, err
+	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards, Skipped: w.skipped}, err
 }
 
 func (w *walker) hazard(format string, args ...any) {
@@ -111,6 +115,19 @@ func (w *walker) hazard(format string, args ...any) {
 	w.hazards = append(w.hazards, h)
 }
 
+// overflowID is what the kernel shows for an owner or a group that the walking
+// namespace has no id for. An overlay cannot write what such an owner has.
+const overflowID = 65534
+
+func (w *walker) owners(name string, st *unix.Stat_t) {
+	if st.Uid == overflowID {
+		w.hazard("owner outside of the id map: %q", name)
+	}
+	if st.Gid == overflowID {
+		w.hazard("group outside of the id map: %q", name)
+	}
+}
+
 // directory copies what is in src, then gives dst the attributes of src: last,
 // because copying into it changes its times.
 func (w *walker) directory(src, dst int, name string, depth int) error {
@@ -122,6 +139,7 @@ func (w *walker) directory(src, dst int, name string, depth int) error {
 		return &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	w.note(name, &st)
+	w.owners(name, &st)
 	names, err := readNames(src)
 	if err != nil {
 		return &fs.PathError{Op: "list", Path: name, Err: err}
@@ -151,9 +169,14 @@ func (w *walker) entry(srcDir, dstDir int, base, name string, depth int) error {
 		return nil
 	}
 	if kind == unix.S_IFDIR && slices.Contains(w.o.Skip, FileID{st.Dev, st.Ino}) {
+		w.skipped++
+		w.hazard("hidden directory: %q", name)
 		return nil
 	}
 	w.entries++
+	if kind != unix.S_IFDIR {
+		w.owners(name, &st)
+	}
 	switch kind {
 	case unix.S_IFDIR:
 		return w.subdirectory(srcDir, dstDir, base, name, depth)
@@ -245,8 +268,10 @@ func (w *walker) special(dstDir int, base, name string, st *unix.Stat_t) error {
 
 // place sets owner, mode and times of an entry that cannot be opened.
 func (w *walker) place(dir int, base, name string, st *unix.Stat_t) error {
-	to := w.owner(st)
-	if err := unix.Fchownat(dir, base, int(to.UID), int(to.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	err := w.own(st, func(to Owner) error {
+		return unix.Fchownat(dir, base, int(to.UID), int(to.GID), unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil {
 		return &fs.PathError{Op: "set the owner of", Path: name, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
@@ -265,8 +290,8 @@ func (w *walker) place(dir int, base, name string, st *unix.Stat_t) error {
 // attributes sets owner, extended attributes, mode and times of dst, in the
 // order in which none undoes another.
 func (w *walker) attributes(dst int, name string, st *unix.Stat_t, attrs []xattr) error {
-	to := w.owner(st)
-	if err := unix.Fchown(dst, int(to.UID), int(to.GID)); err != nil {
+	err := w.own(st, func(to Owner) error { return unix.Fchown(dst, int(to.UID), int(to.GID)) })
+	if err != nil {
 		return &fs.PathError{Op: "set the owner of", Path: name, Err: err}
 	}
 	w.setXattrs(dst, name, attrs)
@@ -282,6 +307,23 @@ func setTimes(fd int, name string, st *unix.Stat_t) error {
 		return &fs.PathError{Op: "set the times of", Path: name, Err: err}
 	}
 	return nil
+}
+
+// own gives the copy its owner. Where the namespace has few ids, one that it
+// only shows for others cannot be given: then the image's user owns the copy.
+func (w *walker) own(st *unix.Stat_t, chown func(Owner) error) error {
+	to := w.owner(st)
+	err := chown(to)
+	if err != unix.EINVAL {
+		return err
+	}
+	if to.UID == overflowID {
+		to.UID = w.o.Give.UID
+	}
+	if to.GID == overflowID {
+		to.GID = w.o.Give.GID
+	}
+	return chown(to)
 }
 
 // owner of the copy: the caller's files go to the image's user.

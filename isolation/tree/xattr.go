@@ -10,6 +10,10 @@ import (
 // maxXattr is the largest value that Linux file systems keep.
 const maxXattr = 64 << 10
 
+// overlayPrefix begins the attributes by which an overlay mounted with userxattr
+// hides, redirects and replaces what is in its layers.
+const overlayPrefix = "user.overlay."
+
 type xattr struct {
 	name  string
 	value []byte
@@ -30,7 +34,7 @@ func (w *walker) xattrs(src int, name string) []xattr {
 	}
 	var attrs []xattr
 	for attr := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
-		if strings.HasPrefix(attr, "user.overlay.") {
+		if strings.HasPrefix(attr, overlayPrefix) {
 			w.hazard("overlay attribute: %q", name)
 		}
 		value := make([]byte, maxXattr)

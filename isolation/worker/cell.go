@@ -15,8 +15,6 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
-
-	"podgrade/isolation/tree"
 )
 
 // cell is the worker's side of one cell.
@@ -152,43 +150,6 @@ func likeLower(upper, lower string) error {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, upper, []unix.Timespec{st.Atim, st.Mtim}, 0)
-}
-
-// view makes a private copy of the tree behind the passed descriptor.
-func (s *server) view(r Request, files []int, answer *Reply) error {
-	c, err := s.cellOrNew(r.Cell)
-	if err != nil {
-		return err
-	}
-	v := r.View
-	if v == nil || len(files) != 1 || !plainName.MatchString(v.Name) {
-		return errors.New("a view needs a plain name and one descriptor")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	dir := c.viewDir(v.Name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("make the view: %w", err)
-	}
-	dst, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dst)
-	report, err := tree.Copy(files[0], dst, v.Options)
-	if err != nil {
-		return &fault{err: fmt.Errorf("copy the tree: %w", err), workspace: !isOurs(err)}
-	}
-	mount := bind
-	if v.ReadOnly {
-		mount = bindReadOnly
-	}
-	if err := mount(dir); err != nil {
-		return err
-	}
-	c.views = append(c.views, dir)
-	answer.Path, answer.Tree = dir, &report
-	return nil
 }
 
 // isOurs tells errors of our own side (a full disk above all) from those of

@@ -47,8 +47,9 @@ type server struct {
 	cells map[string]*cell
 	execs map[uint64]*execution // OpExec under way
 
-	filter seccompFilter
-	trash  trash
+	filter   seccompFilter
+	trash    trash
+	metacopy metacopy
 }
 
 func serve(args []string) error {
@@ -315,6 +316,7 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 type fault struct {
 	err              error
 	image, workspace bool
+	refused          bool
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -331,7 +333,7 @@ func asError(err error) *Error {
 	}
 	var f *fault
 	if errors.As(err, &f) {
-		e.Image, e.Workspace = f.image, f.workspace
+		e.Image, e.Workspace, e.Refused = f.image, f.workspace, f.refused
 	}
 	return e
 }

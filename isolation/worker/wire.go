@@ -82,6 +82,30 @@ type View struct {
 	Options tree.Options `json:"options"`
 	// ReadOnly: the view is made read-only before the cell starts.
 	ReadOnly bool `json:"read_only"`
+	// Kind is the view that is asked for.
+	Kind ViewKind `json:"kind"`
+	// Source is where the tree lies. The worker opens it again, because the
+	// kernel mounts nothing of another mount namespace.
+	Source string `json:"source"`
+	// Unmounted: the view is used outside of the worker's mount namespace.
+	Unmounted bool `json:"unmounted,omitempty"`
+}
+
+// ViewKind is how a cell sees a tree.
+type ViewKind string
+
+// The kinds of views. Only ViewAuto is a question; the others are answers too.
+const (
+	ViewAuto    ViewKind = "auto"    // a copy of a small tree, an overlay of a large one
+	ViewCopy    ViewKind = "copy"    // a copy that shows all that the tree has
+	ViewOverlay ViewKind = "overlay" // an overlay, where it shows all that the tree has
+	ViewBind    ViewKind = "bind"    // the tree itself
+)
+
+// ViewMade says what kind of view was made, and why this one.
+type ViewMade struct {
+	Kind   ViewKind `json:"kind"`
+	Reason string   `json:"reason"`
 }
 
 // Reply answers a request, exactly one each; the first message of a worker is
@@ -95,6 +119,7 @@ type Reply struct {
 	Rootfs    *RootFacts    `json:"rootfs,omitempty"`    // OpRoot, OpLook
 	Path      string        `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
 	Tree      *tree.Report  `json:"tree,omitempty"`      // OpView
+	View      *ViewMade     `json:"view,omitempty"`      // OpView
 	Measured  *oci.Measured `json:"measured,omitempty"`  // OpMeasure
 	End       *End          `json:"end,omitempty"`       // OpFinish
 	Forwarder string        `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
@@ -108,6 +133,8 @@ type Error struct {
 	Image bool `json:"image,omitempty"`
 	// Workspace: the tree that was to be viewed is at fault.
 	Workspace bool `json:"workspace,omitempty"`
+	// Refused: it could be done, and must not be.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Hello is what the worker found at its start.

@@ -23,6 +23,7 @@ const (
 const (
 	WorkspaceView    = "podgrade_workspace_view"
 	ViewReason       = "podgrade_workspace_view_reason"
+	ViewHazards      = "podgrade_workspace_view_hazards"
 	GradedByVersion  = "graded_by_podgrade"
 	GradedByEngine   = "graded_by_podgrade_engine"
 	GradedByRuntime  = "graded_by_podgrade_runtime"
@@ -37,7 +38,7 @@ const (
 
 // gradeFacts belong to one grade and are removed before the next.
 var gradeFacts = []string{
-	WorkspaceView, ViewReason, GradedByVersion, GradedByEngine, GradedByRuntime,
+	WorkspaceView, ViewReason, ViewHazards, GradedByVersion, GradedByEngine, GradedByRuntime,
 	GradedImage, GradedImageID, GradedDigest, GradedPlatform, GradedSpecSHA256,
 	GradedWorkspace, GradedLimits, GradingDuration,
 }

@@ -1,0 +1,123 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// The workspace views: how a cell sees the workspace.
+const (
+	ViewAuto    = string(worker.ViewAuto)    // a copy of a small tree, an overlay of a large one
+	ViewCopy    = string(worker.ViewCopy)    // a private copy
+	ViewOverlay = string(worker.ViewOverlay) // a private overlay; a copy where that would not show the tree as it is
+	ViewBind    = string(worker.ViewBind)    // the tree itself, which commands change
+)
+
+// Views are those that can be asked for.
+func Views() []string { return []string{ViewAuto, ViewCopy, ViewOverlay, ViewBind} }
+
+// views makes the views of the workspace and of what the task brings. A cell
+// that is made again after a command ended it keeps them, with what earlier
+// commands wrote.
+func (c *cell) views(ctx context.Context) error {
+	if c.viewPaths != nil {
+		return nil
+	}
+	asked, err := c.askedView()
+	if err != nil {
+		return err
+	}
+	c.viewPaths = map[string]string{}
+	for _, v := range []struct {
+		name, source, destination string
+		kind                      worker.ViewKind
+		readOnly                  bool
+	}{
+		{"workspace", c.order.Workspace, oci.WorkspacePath, asked, false},
+		{"task-dir", c.order.TaskDir, oci.TaskDirPath, worker.ViewCopy, true},
+		{"reference", c.order.Reference, oci.ReferencesPath, worker.ViewCopy, true},
+	} {
+		if v.source == "" {
+			continue
+		}
+		reply, err := c.view(ctx, &worker.View{
+			Name: v.name, Kind: v.kind, Source: v.source, ReadOnly: v.readOnly, Unmounted: c.made.Engine == EngineHost,
+			Options: tree.Options{Give: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Filter: v.readOnly, Skip: skipped(c.order)},
+		})
+		if err != nil {
+			return err
+		}
+		c.viewPaths[v.name] = reply.Path
+		c.binds = append(c.binds, oci.Bind{Source: reply.Path, Destination: v.destination, ReadOnly: v.readOnly})
+		if !v.readOnly {
+			c.made.View = viewOf(*reply.View, *reply.Tree)
+		}
+	}
+	return nil
+}
+
+// askedView is the view that the order asks for.
+func (c *cell) askedView() (worker.ViewKind, error) {
+	if c.order.View == "" {
+		return worker.ViewAuto, nil
+	}
+	if !slices.Contains(Views(), c.order.View) {
+		return "", &Fault{Kind: Refusal, Tried: "choose a workspace view", Why: fmt.Errorf("there is no view %q", c.order.View), Do: "the views are " + strings.Join(Views(), ", ")}
+	}
+	return worker.ViewKind(c.order.View), nil
+}
+
+func viewOf(made worker.ViewMade, r tree.Report) View {
+	return View{Kind: string(made.Kind), Reason: made.Reason, Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Hazards: r.Hazards}
+}
+
+// skipped keeps the run directory, which may lie inside a task directory, out
+// of what the cell is given.
+func skipped(o Order) []tree.FileID {
+	var ids []tree.FileID
+	for _, dir := range o.Hidden {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			ids = append(ids, tree.FileID{Dev: st.Dev, Ino: st.Ino})
+		}
+	}
+	return ids
+}
+
+// view makes one view in the worker.
+func (c *cell) view(ctx context.Context, v *worker.View) (worker.Reply, error) {
+	fd, err := unix.Open(v.Source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return worker.Reply{}, &Fault{Kind: Evidence, Tried: "open the directory", On: v.Source, Why: err}
+	}
+	dir := os.NewFile(uintptr(fd), v.Source)
+	defer dir.Close()
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpView, View: v}, dir)
+	if err != nil {
+		return reply, viewFault(v, err)
+	}
+	return reply, nil
+}
+
+func viewFault(v *worker.View, err error) error {
+	f := &Fault{Tried: "make a view of", On: v.Source, Why: err, Do: "check that there is space in the scratch directory"}
+	var failed *workerError
+	switch {
+	case !errors.As(err, &failed):
+	case failed.cause.Workspace:
+		f.Kind, f.Do = Evidence, ""
+	case failed.cause.Refused:
+		f.Kind, f.Tried, f.Do = Refusal, "bind the workspace", "use another --workspace-view: auto, copy or overlay"
+	}
+	return f
+}
