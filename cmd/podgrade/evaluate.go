@@ -32,6 +32,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
 			engineFlag(),
+			scratchFlag(),
 			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
 			viewFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
@@ -71,7 +72,7 @@ func evaluate(c *cli.Context) error {
 
 		RequireLimits: c.Bool("require-limits"),
 
-		Start:   startEngines(c.App.ErrWriter, engine),
+		Start:   startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 		Notice:  c.App.ErrWriter,
 		Lookup:  os.LookupEnv,
 		Version: version,
@@ -98,9 +99,9 @@ func openRow(dir string) (*record.Row, error) {
 }
 
 // startEngines starts the real engines, once consent was given.
-func startEngines(log io.Writer, engine string) func(context.Context) (regrade.Engines, error) {
+func startEngines(log io.Writer, engine, scratch string) func(context.Context) (regrade.Engines, error) {
 	return func(ctx context.Context) (regrade.Engines, error) {
-		host, err := isolation.Start(ctx, isolation.Options{Log: policy.NeutralWriter(log), Engine: engine})
+		host, err := isolation.Start(ctx, isolation.Options{Log: policy.NeutralWriter(log), Engine: engine, Scratch: scratch})
 		if err != nil {
 			return nil, err
 		}
