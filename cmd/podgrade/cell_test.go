@@ -119,8 +119,15 @@ func evaluateBuilt(t *testing.T, row string) *exec.Cmd {
 	return cmd
 }
 
-// TestInterruptLeavesTheRow sends SIGINT while a command of a cell runs.
+// TestInterruptLeavesTheRow sends the signals of a keyboard
+// and of a terminal that goes away while a command of a cell runs.
 func TestInterruptLeavesTheRow(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) { interruptLeavesTheRow(t, signal) })
+	}
+}
+
+func interruptLeavesTheRow(t *testing.T, signal syscall.Signal) {
 	row := slowRow(t, byodImage(t), "sleep 100")
 	before, err := os.ReadFile(filepath.Join(row, "task.json"))
 	if err != nil {
@@ -128,7 +135,7 @@ func TestInterruptLeavesTheRow(t *testing.T) {
 	}
 	cmd := evaluateBuilt(t, row)
 	time.Sleep(2 * time.Second)
-	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Process.Signal(signal)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
 		t.Errorf("ended with %v", err)

@@ -20,12 +20,22 @@ import (
 var version = "0.1.0-dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), interrupts()...)
 	// A second signal ends podgrade at once, and the kernel ends its cells.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// interrupts are the signals that end podgrade in good order. That a terminal
+// goes away is one, but under nohup.
+func interrupts() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // run is the whole program; it returns the exit code (design: Errors and exit
