@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // Draft is a file of a row directory that is being written: nobody sees it
@@ -30,6 +31,7 @@ func newDraft(root *os.Root, name string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	removeLeftovers(root, name)
 	var random [4]byte
 	rand.Read(random[:])
 	// A name of its own for each call: a fixed one plus O_EXCL would turn the
@@ -40,6 +42,8 @@ func newDraft(root *os.Root, name string) (*Draft, error) {
 		return nil, err
 	}
 	draft := &Draft{root: root, file: file, name: name, temp: temp}
+	// It says that the writer lives. A file system without locks goes without.
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if replaced != nil {
 		err = keepMode(file, replaced.Mode().Perm())
 	}
@@ -113,13 +117,12 @@ func (d *Draft) Publish() error {
 }
 
 func (d *Draft) publish() error {
-	if err := d.file.Close(); err != nil {
-		return err
+	_, err := replaceable(d.root, d.name)
+	if err == nil {
+		err = d.root.Rename(d.temp, d.name)
 	}
-	if _, err := replaceable(d.root, d.name); err != nil {
-		return err
-	}
-	return d.root.Rename(d.temp, d.name)
+	// Closing gives the lock up, without which the draft is a leftover.
+	return errors.Join(err, d.file.Close())
 }
 
 // Drop removes the draft. After Commit it does nothing.
