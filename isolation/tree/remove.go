@@ -62,6 +62,10 @@ func (r *remover) entry(dir int, base string) {
 	}
 	defer unix.Close(sub)
 	names, err := readNames(sub)
+	if errors.Is(err, unix.ENOENT) {
+		r.removed++ // by somebody else, after it was opened
+		return
+	}
 	if err != nil {
 		r.fail("list", base, err)
 		return
