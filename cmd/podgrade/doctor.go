@@ -45,7 +45,7 @@ func scratchFlag() cli.Flag {
 
 func doctor(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage("doctor takes no arguments, and %d were given", c.NArg())
+		return usage(c, "doctor takes no arguments, and %d were given", c.NArg())
 	}
 	source, done, err := factSource(c)
 	if err != nil {
@@ -56,6 +56,9 @@ func doctor(c *cli.Context) error {
 	if err != nil {
 		if c.Context.Err() != nil {
 			return c.Context.Err()
+		}
+		if c.String("facts") == "" {
+			return err
 		}
 		return &regrade.Error{Kind: regrade.User, Tried: "read the facts of a host", On: c.String("facts"), Why: err,
 			Do: "give a file that `podgrade doctor --json` wrote"}

@@ -19,7 +19,7 @@ func engineFlag() cli.Flag {
 func engineOf(c *cli.Context) (string, error) {
 	engine := c.String("engine")
 	if !slices.Contains(isolation.Engines(), engine) {
-		return "", usage("--engine is one of %s, not %q", strings.Join(isolation.Engines(), ", "), engine)
+		return "", usage(c, "--engine is one of %s, not %q", strings.Join(isolation.Engines(), ", "), engine)
 	}
 	return engine, nil
 }

@@ -44,11 +44,11 @@ func evaluateCommand() *cli.Command {
 
 func evaluate(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("evaluate takes one row directory, and %d arguments were given", c.NArg())
+		return usage(c, "evaluate takes one row directory, and %d arguments were given", c.NArg())
 	}
 	network := c.String("network")
 	if network != regrade.NetworkNone && network != regrade.NetworkRecorded {
-		return usage("--network is none or recorded, not %q", network)
+		return usage(c, "--network is none or recorded, not %q", network)
 	}
 	engine, err := engineOf(c)
 	if err != nil {

@@ -35,8 +35,8 @@ func imagesCommand() *cli.Command {
 			{
 				Name: "build", Usage: "build a Containerfile on images that are in the store", ArgsUsage: "CONTEXT",
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "file", Usage: "the `CONTAINERFILE`", Required: true},
-					&cli.StringFlag{Name: "tag", Usage: "the image's `REFERENCE`", Required: true},
+					&cli.StringFlag{Name: "file", Usage: "the `CONTAINERFILE`; needed"},
+					&cli.StringFlag{Name: "tag", Usage: "the image's `REFERENCE`; needed"},
 				},
 				OnUsageError: usageError, Action: buildImage,
 			},
@@ -49,20 +49,23 @@ func imagesCommand() *cli.Command {
 			if c.NArg() == 0 {
 				return cli.ShowSubcommandHelp(c)
 			}
-			return usage("%q is no command of images", c.Args().First())
+			return usage(c, "%q is no command of images", c.Args().First())
 		},
 	}
 }
 
 func importImage(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return usage("images import takes a tar archive and a reference, and %d arguments were given", c.NArg())
+		return usage(c, "images import takes a tar archive and a reference, and %d arguments were given", c.NArg())
 	}
 	tar, err := os.Open(c.Args().First())
 	if err != nil {
 		return &regrade.Error{Kind: regrade.User, Tried: "import an image", Why: err, Do: "name a tar archive"}
 	}
 	defer tar.Close()
+	if info, err := tar.Stat(); err == nil && info.IsDir() {
+		return &regrade.Error{Kind: regrade.User, Tried: "import an image", On: tar.Name(), Why: errors.New("it is a directory"), Do: "name a tar archive"}
+	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
 		pin, err := host.Import(ctx, tar, c.Args().Get(1), isolation.ImageConfig{
 			User: c.String("user"), Env: c.StringSlice("env"), Platform: c.String("platform"),
@@ -73,7 +76,12 @@ func importImage(c *cli.Context) error {
 
 func buildImage(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("images build takes one context directory, and %d arguments were given", c.NArg())
+		return usage(c, "images build takes one context directory, and %d arguments were given", c.NArg())
+	}
+	for _, needed := range []string{"file", "tag"} {
+		if c.String(needed) == "" {
+			return usage(c, "images build needs --%s", needed)
+		}
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
 		pin, err := host.Build(ctx, isolation.BuildOrder{
@@ -86,7 +94,7 @@ func buildImage(c *cli.Context) error {
 
 func showImage(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("images show takes one reference, and %d arguments were given", c.NArg())
+		return usage(c, "images show takes one reference, and %d arguments were given", c.NArg())
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
 		image, err := host.Image(ctx, c.Args().First())

@@ -1,5 +1,4 @@
-// Command podgrade runs coding agents and grades what they did, each in a
-// rootless container.
+// Command podgrade grades what coding agents did, each in a rootless container.
 package main
 
 import (
@@ -8,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -56,7 +56,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintf(c.App.Writer, "podgrade %s\n", version) }
 	return &cli.App{
 		Name:      "podgrade",
-		Usage:     "run coding agents and grade what they did, in rootless containers",
+		Usage:     "grade what coding agents did, in rootless containers",
 		Version:   version,
 		Writer:    stdout,
 		ErrWriter: stderr,
@@ -74,16 +74,20 @@ func noCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return cli.ShowAppHelp(c)
 	}
-	return usage("%q is no command", c.Args().First())
+	return usage(c, "%q is no command", c.Args().First())
 }
 
 // usageError is what the library calls for an option that it cannot read.
-func usageError(_ *cli.Context, err error, _ bool) error {
-	return &regrade.Error{Kind: regrade.User, Tried: "read the command line", Why: err, Do: "see podgrade --help"}
+func usageError(c *cli.Context, err error, _ bool) error {
+	// The library says an unknown option in its own words, and with one dash.
+	if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+		err = fmt.Errorf("there is no option --%s", name)
+	}
+	return &regrade.Error{Kind: regrade.User, Tried: "read the command line", Why: err, Do: "see " + c.Command.HelpName + " --help"}
 }
 
-func usage(format string, args ...any) error {
-	return usageError(nil, fmt.Errorf(format, args...), false)
+func usage(c *cli.Context, format string, args ...any) error {
+	return usageError(c, fmt.Errorf(format, args...), false)
 }
 
 // verdictFailed ends the program with 1 when all that there is to say has been

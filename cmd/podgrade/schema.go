@@ -19,7 +19,7 @@ func schemaCommand() *cli.Command {
 			Name: "task", Usage: "the task file", OnUsageError: usageError,
 			Action: func(c *cli.Context) error {
 				if c.NArg() > 0 {
-					return usage("schema task takes no argument, and %d were given", c.NArg())
+					return usage(c, "schema task takes no argument, and %d were given", c.NArg())
 				}
 				_, err := c.App.Writer.Write(tasks.Schema())
 				return err
@@ -28,9 +28,9 @@ func schemaCommand() *cli.Command {
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
-				return usage("schema takes the name of a format: task")
+				return usage(c, "schema takes the name of a format: task")
 			}
-			return usage("there is no schema of %q; there is one of task", c.Args().First())
+			return usage(c, "there is no schema of %q; there is one of task", c.Args().First())
 		},
 	}
 }

@@ -58,7 +58,7 @@ func (s *selection) flags() []cli.Flag {
 func (s *selection) request(c *cli.Context) (tasks.Request, error) {
 	for _, name := range []string{"sample", "sample-per-stratum", "repeats"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
-			return tasks.Request{}, usage("--%s must be at least 1, not %d", name, c.Int(name))
+			return tasks.Request{}, usage(c, "--%s must be at least 1, not %d", name, c.Int(name))
 		}
 	}
 	experiment, err := regrade.LoadExperiment(criteria.NewLoader(os.LookupEnv), c.String("experiment"))

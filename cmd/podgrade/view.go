@@ -19,7 +19,7 @@ func viewFlag() cli.Flag {
 func viewOf(c *cli.Context) (string, error) {
 	view := c.String("workspace-view")
 	if !slices.Contains(isolation.Views(), view) {
-		return "", usage("--workspace-view is one of %s, not %q", strings.Join(isolation.Views(), ", "), view)
+		return "", usage(c, "--workspace-view is one of %s, not %q", strings.Join(isolation.Views(), ", "), view)
 	}
 	return view, nil
 }
