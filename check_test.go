@@ -11,7 +11,7 @@ import (
 )
 
 // tools are what .ci/check itself calls.
-var tools = []string{"bash", "id", "uname", "awk", "sed", "head", "unshare", "true"}
+var tools = []string{"bash", "cat", "id", "uname", "awk", "sed", "head", "unshare", "true"}
 
 // runCheck runs .ci/check with only the programs given on PATH and the storage
 // configuration given. It returns what was printed and the exit code.

@@ -78,11 +78,13 @@ func writeMaps(pid int) error {
 	for _, k := range kinds {
 		go func() { results <- writeMap(k.tool, k.file, k.own, pid) }()
 	}
-	var err error
+	var first error // what is wrong with one is most often wrong with both
 	for range kinds {
-		err = errors.Join(err, <-results)
+		if err := <-results; first == nil {
+			first = err
+		}
 	}
-	return err
+	return first
 }
 
 func writeMap(tool, file string, own, pid int) error {
@@ -93,7 +95,7 @@ func writeMap(tool, file string, own, pid int) error {
 			why = fmt.Errorf("%s has no line for this user", file)
 		}
 		return &Fault{Tried: "map the user ids of a container", Why: why,
-			Do: "let root run: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + callerNames()[len(callerNames())-1]}
+			Do: "podgrade doctor prints the command that gives it a range that is free"}
 	}
 	path, err := exec.LookPath(tool)
 	if err != nil {

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
@@ -31,7 +33,9 @@ func Main(args []string) int {
 	var err error
 	switch args[1] {
 	case StageWait:
-		err = wait(args)
+		if err = wait(args); errors.Is(err, io.EOF) {
+			return 1 // podgrade gave up, and says why
+		}
 	case StageEnter:
 		return enter(args)
 	case StageServe:
@@ -59,7 +63,7 @@ func self(stage string, args []string) []string {
 func wait(args []string) error {
 	pipe := os.NewFile(GoDescriptor, "go")
 	if n, err := pipe.Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("wait for the id maps: podgrade gave up (%v)", err)
+		return fmt.Errorf("wait for the id maps: %w", err)
 	}
 	pipe.Close()
 	return syscall.Exec("/proc/self/exe", self(StageEnter, args), os.Environ())
