@@ -267,7 +267,10 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 		Isolation: buildah.IsolationOCIRootless, NamespaceOptions: []buildah.NamespaceOption{{Name: "network", Host: false}},
 	}})
 	if err != nil {
-		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))}
+		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: err}
 	}
 	image, err := h.Image(ctx, report.ID)
 	image.Pin.Reference = b.Reference

@@ -23,8 +23,8 @@ func resolveImage(ctx context.Context, engines Engines, pin oci.Pin, accepted po
 	}
 	image, err = engines.Image(ctx, accepted.Image())
 	if errors.Is(err, isolation.ErrNoImage) {
-		err = &Error{Kind: Refused, Tried: "find the image", On: accepted.Image(), Why: err,
-			Do: "pull, build or load it under this name, or grade with --allow-host-grading"}
+		err = &Error{Kind: Refused, Tried: "find the image", On: accepted.Image(), Why: isolation.ErrNoImage,
+			Do: "make it with podgrade images, or pull or load it with podman, under this name"}
 	}
 	return image, accepted.Image(), err
 }
