@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"podgrade/oci"
@@ -127,7 +128,7 @@ func (t *terms) searchPathOf(r Request) {
 			continue
 		}
 		dir, err := resolvedDir(entry)
-		if err != nil || within(dir, runRoot(r.RowDir)) || onPath(dir, r.Lookup) {
+		if err != nil || within(dir, runRoot(r.RowDir)) || onPath(dir, r.Lookup) || slices.Contains(t.searchPath, dir) {
 			continue
 		}
 		t.searchPath = append(t.searchPath, dir)
