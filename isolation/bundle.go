@@ -93,9 +93,27 @@ func (s *stopwatch) lap(name string) {
 	s.last = now
 }
 
+// workerGrace bounds what a worker does in milliseconds. Only views take as
+// long as their trees are large.
+const workerGrace = 30 * time.Second
+
+// ask asks the worker about the cell. A worker that does not answer is ended,
+// and with it, by the kernel, every cell: waiting for it again in each step of
+// the clean-up would take minutes.
 func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (worker.Reply, error) {
 	r.Cell = c.name
-	return c.host.worker.do(ctx, r, files...)
+	if r.Op == worker.OpView {
+		return c.host.worker.do(ctx, r, files...)
+	}
+	waiting, cancel := context.WithTimeout(ctx, workerGrace)
+	defer cancel()
+	reply, err := c.host.worker.do(waiting, r, files...)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		c.host.worker.end(fmt.Errorf("it did not answer within %v", workerGrace))
+		c.host.process.Kill()
+		return reply, c.host.worker.err
+	}
+	return reply, err
 }
 
 func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {

@@ -2,7 +2,9 @@ package isolation_test
 
 import (
 	"errors"
+	"syscall"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
 )
@@ -29,5 +31,34 @@ func TestAFaultSaysEverythingOnOneLine(t *testing.T) {
 		if f.Why != nil && !errors.Is(f, cause) {
 			t.Errorf("%q lost its cause", want)
 		}
+	}
+}
+
+// A worker that is stopped is given up: podgrade ends, as infrastructure, and
+// leaves no process.
+func TestAStoppedWorkerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	h := start(t, o)
+	c := openOn(t, h, order(t, as(t, "")))
+	for _, p := range named(o.Scratch, "podgrade-worker") {
+		p.Signal(syscall.SIGSTOP)
+	}
+	began := time.Now()
+	err := c.CheckImage(ctx(t))
+	if !errors.Is(err, isolation.ErrClosed) {
+		t.Errorf("a question to a stopped worker: %v", err)
+	}
+	c.Close()
+	h.Close()
+	if took := time.Since(began); took > 60*time.Second {
+		t.Errorf("it took %v to give up", took)
+	}
+	if left := named(o.Scratch, "podgrade"); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	// What it could not remove, the next start does.
+	if err := start(t, o).Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -21,7 +21,12 @@ import (
 
 // rowOf writes a pinned row of a task with these criterion lines.
 func (s *suite) rowOf(name string, replicate int, commands ...string) (string, error) {
-	task := filepath.Join(s.dir, name+".yaml")
+	// A directory of its own: the cell is given all that lies beside the task.
+	dir := filepath.Join(s.dir, "task-"+name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	task := filepath.Join(dir, name+".yaml")
 	text := "task_id: " + name + "\ndescription: bench\ninitial_prompt: none\nagent: {type: codex}\n" +
 		"sandbox:\n  driver: docker\n  python: null\n  docker: {image: \"localhost/podgrade-bench:1\", network: none, env_passthrough: []}\nsuccess_criteria:\n"
 	for i, c := range commands {
