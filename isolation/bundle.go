@@ -18,7 +18,7 @@ import (
 
 // helloGrace is how long a started cell may take to say hello. A cell is
 // there in some 30 ms; a loaded host takes longer.
-const helloGrace = 30 * time.Second
+const helloGrace = 60 * time.Second
 
 // openCell makes a cell with the engine that choose sets.
 func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell, error) {
@@ -95,7 +95,7 @@ func (s *stopwatch) lap(name string) {
 
 // workerGrace bounds what a worker does in milliseconds. Only views take as
 // long as their trees are large.
-const workerGrace = 30 * time.Second
+const workerGrace = 60 * time.Second
 
 // ask asks the worker about the cell. A worker that does not answer is ended,
 // and with it, by the kernel, every cell: waiting for it again in each step of

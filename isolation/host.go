@@ -54,8 +54,9 @@ type Host struct {
 // Runtime is the OCI runtime that starts cells.
 type Runtime struct{ Path, Version string }
 
-// startGrace bounds the start of the worker, which takes milliseconds.
-const startGrace = 20 * time.Second
+// startGrace bounds the start of the worker. It takes milliseconds, but a host
+// that somebody's fork bomb keeps busy gives it a hundredth of a processor.
+const startGrace = 60 * time.Second
 
 // Start makes the scratch directory of this process and starts the worker. It
 // also begins to remove what dead podgrades left behind.
