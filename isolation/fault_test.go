@@ -44,6 +44,7 @@ func TestAStoppedWorkerIsGivenUp(t *testing.T) {
 	for _, p := range named(o.Scratch, "podgrade-worker") {
 		p.Signal(syscall.SIGSTOP)
 	}
+	time.Sleep(time.Second) // a signal takes effect when its process next runs
 	began := time.Now()
 	err := c.CheckImage(ctx(t))
 	if !errors.Is(err, isolation.ErrClosed) {
