@@ -1,7 +1,7 @@
 package tasks
 
-// Kinds of agents that are built in. Oracle is podgrade's own: it runs the
-// task's solution script.
+// Kinds of agents that are built in. Two are podgrade's own: CommandLine runs a
+// command line of the task, Oracle the task's solution script.
 const (
 	ClaudeCode  = "claude-code"
 	Codex       = "codex"
@@ -10,11 +10,19 @@ const (
 	Pi          = "pi"
 	Delegate    = "delegate"
 	NoAgent     = "none"
+	CommandLine = "command"
 	Oracle      = "oracle"
 )
 
 // agentKinds are all of them, in the order of messages.
-var agentKinds = []string{ClaudeCode, Codex, Antigravity, OpenCode, Pi, Delegate, NoAgent, Oracle}
+var agentKinds = []string{ClaudeCode, Codex, Antigravity, OpenCode, Pi, Delegate, NoAgent, CommandLine, Oracle}
+
+// Ways in which a command line gets its prompt.
+const (
+	PromptStdin    = "stdin"    // on its standard input
+	PromptArgument = "argument" // as its last argument
+	PromptFile     = "file"     // in a file that a variable names
+)
 
 // Agent says which agent works and how (task-file 3). The keys below the
 // common ones exist only for the kinds that their tag names.
@@ -50,6 +58,11 @@ type Agent struct {
 	ProjectID         string `json:"project_id" task:"kinds=delegate,null"`
 	SessionID         string `json:"session_id" task:"kinds=delegate,null"`
 	EnableComputerUse bool   `json:"enable_computer_use" task:"kinds=delegate"`
+
+	// Command is given to the cell's shell, in the workspace.
+	Command string `json:"command" task:"kinds=command,null"`
+	// Prompt says how the command gets the prompt.
+	Prompt string `json:"prompt" task:"kinds=command,default=stdin,enum=stdin|argument|file"`
 }
 
 // Plugin is one plugin of the agent: a directory, relative to the task

@@ -15,6 +15,9 @@ func (a *Agent) kindOf(n *node) string {
 func (a *Agent) check(d *decoder, n *node, path string) {
 	a.checkType(d, n, path)
 	a.checkSystemPrompt(d, n, path)
+	if strings.ContainsRune(a.Command, 0) {
+		d.fail(n.get("command"), join(path, "command"), "must not hold a NUL byte")
+	}
 	if a.Type == Antigravity && !slices.Contains([]string{"minimal", "low", "medium", "high"}, a.ThinkingLevel) {
 		d.fail(n.get("thinking_level"), join(path, "thinking_level"), "must be minimal, low, medium or high for antigravity, got %s", quote(a.ThinkingLevel))
 	}

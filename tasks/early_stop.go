@@ -33,7 +33,7 @@ func (t *Task) checkEarlyStop(l *Loader, n *node) error {
 	switch {
 	case t.simulated():
 		return fail(n.get("simulation"), "simulation", "cannot be enabled while a criterion has stop_early")
-	case !slices.Contains(slices.Concat(agentKinds, l.Kinds), kind), kind == NoAgent, kind == Oracle:
+	case !slices.Contains(slices.Concat(agentKinds, l.Kinds), kind), kind == NoAgent, kind == CommandLine, kind == Oracle:
 		return fail(n.get("agent"), "agent.type", "%s cannot be stopped early, and a criterion has stop_early", quote(kind))
 	case t.RunLimits.StopEarlyGateThreshold <= 0:
 		return fail(limits.get("stop_early_gate_threshold"), "run_limits.stop_early_gate_threshold", "must be greater than 0 while a criterion has stop_early")

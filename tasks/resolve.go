@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -339,6 +340,9 @@ func (t *Task) resolved(d *decoder, n *node) {
 	}
 	if t.agentType() == Oracle && (t.Sandbox.Podman == nil || t.Sandbox.Podman.Solution == "") {
 		d.fail(n.get("agent"), "agent.type", "oracle runs sandbox.podman.solution, which is not set")
+	}
+	if t.agentType() == CommandLine && strings.TrimSpace(t.Agent.Command) == "" {
+		d.fail(n.get("agent"), "agent.command", "is missing: type command runs a command line, and none is set")
 	}
 	limits := n.get("run_limits")
 	if l := t.RunLimits; l.TaskTimeout > l.TurnTimeout && l.TurnTimeout > 0 && chosen(limits.get("task_timeout")) && chosen(limits.get("turn_timeout")) {

@@ -217,6 +217,8 @@ func TestOverridesRefuse(t *testing.T) {
 		{Layers{Overrides: overrides(t, "agent.system_prompt_file=none")}, "cannot read"},
 		{Layers{Overrides: overrides(t, "sandbox.docker.dockerfile_path=none")}, "no Dockerfile there"},
 		{Layers{Type: "oracle"}, "sandbox.podman.solution"},
+		{Layers{Type: "command"}, "agent.command"},
+		{Layers{Type: "command", Overrides: overrides(t, "agent.command=' '")}, "none is set"},
 		{Layers{Type: "none"}, "has no reader"},
 		{Layers{Driver: "moby"}, "--driver"},
 		{Layers{Overrides: overrides(t, "run_limits.stop_early=true")}, ErrEarlyStop.Error()},
