@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -111,6 +112,11 @@ func slowRow(t *testing.T, pin oci.Pin, line string) string {
 // evaluateBuilt starts the built program on a row.
 func evaluateBuilt(t *testing.T, row string) *exec.Cmd {
 	t.Helper()
+	// Tests that run under nohup ignore SIGHUP, and what they start would
+	// inherit that; what is caught here is at its default there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "evaluate", row, "--allow-recorded-commands")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -122,12 +128,12 @@ func evaluateBuilt(t *testing.T, row string) *exec.Cmd {
 // TestInterruptLeavesTheRow sends the signals of a keyboard
 // and of a terminal that goes away while a command of a cell runs.
 func TestInterruptLeavesTheRow(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) { interruptLeavesTheRow(t, signal) })
+	for _, sent := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(sent.String(), func(t *testing.T) { interruptLeavesTheRow(t, sent) })
 	}
 }
 
-func interruptLeavesTheRow(t *testing.T, signal syscall.Signal) {
+func interruptLeavesTheRow(t *testing.T, sent syscall.Signal) {
 	row := slowRow(t, byodImage(t), "sleep 100")
 	before, err := os.ReadFile(filepath.Join(row, "task.json"))
 	if err != nil {
@@ -135,7 +141,7 @@ func interruptLeavesTheRow(t *testing.T, signal syscall.Signal) {
 	}
 	cmd := evaluateBuilt(t, row)
 	time.Sleep(2 * time.Second)
-	cmd.Process.Signal(signal)
+	cmd.Process.Signal(sent)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
 		t.Errorf("ended with %v", err)
