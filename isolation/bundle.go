@@ -54,7 +54,7 @@ func (c *cell) bootBundle(ctx context.Context) error {
 	if facts.Shell {
 		c.made.Shell = "/bin/sh"
 	}
-	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user})
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create})
 	if err != nil {
 		return &Fault{Tried: "find a home for the image's user", Why: c.host.workerFault(err)}
 	}

@@ -37,6 +37,7 @@ type cell struct {
 	user      oci.User
 	binds     []oci.Bind        // of the views
 	viewPaths map[string]string // on the host, by name; nil: not made yet
+	lent      *lent             // an execute cell's workspace; nil: there is none, or it was taken back
 	made      Made
 	process   *os.Process      // of a supervisor on the host
 	client    *protocol.Client // nil: ended by a command, made again when needed
@@ -237,7 +238,7 @@ func (c *cell) endBundle(kill, keep bool) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep})
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep, Hold: keep && c.order.Create})
 	if c.ends != nil {
 		if err == nil {
 			<-c.ends.drained
@@ -271,12 +272,28 @@ func (c *cell) Close() error {
 		return nil
 	}
 	c.end(false, false)
+	err := c.returnLent()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	if _, err := c.ask(ctx, worker.Request{Op: worker.OpDiscard}); err != nil && !c.host.gone() {
-		return &Fault{Tried: "close the cell", Why: err}
+	if _, failed := c.ask(ctx, worker.Request{Op: worker.OpDiscard}); failed != nil && !c.host.gone() {
+		err = errors.Join(err, &Fault{Tried: "close the cell", Why: failed})
 	}
-	return nil
+	return err
+}
+
+// returnGrace bounds how long a closing cell may take to give its workspace
+// back: some 50,000 entries take a second.
+const returnGrace = 10 * time.Minute
+
+// returnLent gives back the workspace of a cell that nobody settled.
+func (c *cell) returnLent() error {
+	if c.lent == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), returnGrace)
+	defer cancel()
+	_, err := c.takeBackLent(ctx)
+	return err
 }
 
 // Stat implements Cell.

@@ -32,8 +32,13 @@ type Cell interface {
 	Places() Places
 	// Made says what was really made; it is known from Open on.
 	Made() Made
+	// Settle ends the processes and the container of an execute cell, gives its
+	// workspace back to the caller and takes what else is asked for. The cell
+	// cannot be used afterwards; Close is still due.
+	Settle(ctx context.Context, s Settle) (Settled, error)
 	// Close ends every process of the cell and takes its mounts away. It is
-	// safe to call it twice.
+	// safe to call it twice. The workspace of an execute cell that was not
+	// settled is given back to the caller.
 	Close() error
 }
 
@@ -67,6 +72,11 @@ type Order struct {
 	// Workspace is the host tree that the cell gets a view of at
 	// oci.WorkspacePath.
 	Workspace string
+	// Create makes an execute cell: Workspace is an empty directory of the
+	// caller's, and is the workspace itself. The image's user owns it, and what
+	// is made in it, until Settle or Close. There is no task directory and no
+	// reference, but an empty directory of the user's at oci.TaskDirPath.
+	Create bool
 	// View is one of Views; "": ViewAuto.
 	View string
 	// TaskDir is given read-only, without .git and links that lead out, at

@@ -310,8 +310,11 @@ func (h *Host) sweepRun(ctx context.Context, dead *run) error {
 	for _, dir := range socketDirs(dead.dir) {
 		os.RemoveAll(dir)
 	}
-	// A run whose containers stay is kept, for they are noted there.
+	// A run whose containers or workspaces stay is kept, for they are noted there.
 	if err := h.sweepContainers(ctx, dead.dir); err != nil {
+		return err
+	}
+	if err := h.takeBackAll(ctx, dead.dir); err != nil {
 		return err
 	}
 	if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err != nil {
@@ -350,6 +353,10 @@ func (h *Host) Close() error {
 		}
 	}
 	h.endWorker()
+	if err := h.returnAll(ctx); err != nil {
+		h.run.lock.Close() // the notes stay for the next start
+		return errors.Join(append(errs, err)...)
+	}
 	if err := h.run.remove(); err != nil {
 		errs = append(errs, &Fault{Tried: "remove the scratch directory", On: h.run.dir, Why: err, Do: "it is removed at the next start"})
 	}

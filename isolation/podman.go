@@ -104,7 +104,7 @@ func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) erro
 	if _, err := c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image}); err != nil {
 		return err
 	}
-	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user})
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create})
 	if err != nil {
 		return fmt.Errorf("find a home for the image's user: %w", err)
 	}

@@ -25,6 +25,15 @@ func RemoveTree(ctx context.Context, o Options, dir *os.File) error {
 	return removeInside(ctx, o, dir)
 }
 
+// RemoveTree removes everything in the directory dir, as the function of this
+// name does, with the worker that is there already.
+func (h *Host) RemoveTree(ctx context.Context, dir *os.File) error {
+	if err := tree.Empty(int(dir.Fd())); err == nil {
+		return nil
+	}
+	return h.removeTree(ctx, dir)
+}
+
 func removeInside(ctx context.Context, o Options, dir *os.File) (err error) {
 	if err := refuseRoot(); err != nil {
 		return err
@@ -37,6 +46,10 @@ func removeInside(ctx context.Context, o Options, dir *os.File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.leave()) }()
+	return h.removeTree(ctx, dir)
+}
+
+func (h *Host) removeTree(ctx context.Context, dir *os.File) error {
 	said := &tail{max: 4 << 10}
 	code, err := h.execInside(ctx, h.workerArgs(worker.StageRemove), hostEnv(), dir, io.Discard, said)
 	if err == nil && code != 0 {

@@ -37,6 +37,9 @@ func (c *cell) views(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.order.Create {
+		return c.lendWorkspace(ctx)
+	}
 	c.viewPaths = map[string]string{}
 	for _, v := range []struct {
 		name, source, destination string

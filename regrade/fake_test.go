@@ -110,6 +110,11 @@ type fakeCell struct {
 	ran     []isolation.Command
 }
 
+// Settle implements isolation.Cell.
+func (c *fakeCell) Settle(context.Context, isolation.Settle) (isolation.Settled, error) {
+	return isolation.Settled{Digest: "sha256:tree"}, nil
+}
+
 func (c *fakeCell) Run(ctx context.Context, command isolation.Command) (isolation.Exit, error) {
 	if c.closed {
 		return isolation.Exit{}, isolation.ErrCellLost

@@ -26,7 +26,8 @@ type cell struct {
 	layers    []layer
 	views     []string // directories that are mounted on themselves, with etc
 	mounted   bool     // the root file system
-	made      int      // how often it was made: again after a command ended it
+	made      int      // how often the root was made: again after a command ended the cell
+	starts    int      // how often the runtime was started
 	spec      *specs.Spec
 	runtime   <-chan syscall.WaitStatus
 	pid       int        // of the runtime
@@ -38,12 +39,12 @@ type cell struct {
 func (c *cell) rootfs() string          { return c.numbered("root") }
 func (c *cell) upper() string           { return c.numbered("upper") }
 func (c *cell) overlayWork() string     { return c.numbered("overlay-work") }
-func (c *cell) pidFile() string         { return c.numbered("pid") }
+func (c *cell) pidFile() string         { return filepath.Join(c.dir, fmt.Sprintf("pid-%d", c.starts)) }
 func (c *cell) viewDir(n string) string { return filepath.Join(c.dir, "view-"+n) }
 func (c *cell) specFile() string        { return filepath.Join(c.dir, "config.json") }
 
-// container is the runtime's name for the cell as it was last made.
-func (c *cell) container() string { return fmt.Sprintf("%s-%d", c.name, c.made) }
+// container is the runtime's name for the cell as it was last started.
+func (c *cell) container() string { return fmt.Sprintf("%s-%d", c.name, c.starts) }
 
 func (c *cell) numbered(name string) string {
 	return filepath.Join(c.dir, fmt.Sprintf("%s-%d", name, c.made))
@@ -90,11 +91,17 @@ func (s *server) root(r Request, answer *Reply) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mounted {
+	switch {
+	case c.mounted && c.runs():
 		return fmt.Errorf("cell %s has its root file system already", c.name)
-	}
-	if err := c.mountRoot(r.Root.Layers); err != nil {
-		return err
+	case c.mounted: // held for a cell that is made again
+		if missing := c.missingLayer(); missing != "" {
+			return &fault{err: fmt.Errorf("the image's layer %s was removed meanwhile", missing), image: true}
+		}
+	default:
+		if err := c.mountRoot(r.Root.Layers); err != nil {
+			return err
+		}
 	}
 	facts, err := factsOf(c.rootfs())
 	answer.Rootfs = facts
@@ -193,6 +200,7 @@ func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
 	if err := os.WriteFile(c.specFile(), spec, 0o600); err != nil {
 		return fmt.Errorf("write the specification: %w", err)
 	}
+	c.starts++
 	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.dir, "--pid-file", c.pidFile(), c.container())
 	pid, ended, err := s.children.start(argv, runtimeEnv(), c.dir, [3]int(files))
 	if err != nil {
@@ -219,7 +227,8 @@ func runtimeEnv() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
 // finish ends the cell: when Kill is set by ending its PID 1, else because the
 // host closed the channel and the supervisor leaves by itself. Then it takes
-// the mounts away; the views, and the hold on the layers, stay when Keep is set.
+// the mounts away; the views, and the hold on the layers, stay when Keep is set,
+// and the root file system with what is in it when Hold is.
 func (s *server) finish(c *cell, r Request, answer *Reply) error {
 	end := End{Code: -1}
 	c.disconnect()
@@ -236,7 +245,7 @@ func (s *server) finish(c *cell, r Request, answer *Reply) error {
 		}
 	}
 	answer.End = &end
-	return c.unmount(r.Keep)
+	return c.unmount(r.Keep, r.Hold)
 }
 
 // endGrace is how long a supervisor may take to leave after its channel closed.
@@ -302,9 +311,9 @@ func (c *cell) initPID() (int, error) {
 	return pid, nil
 }
 
-func (c *cell) unmount(keepViews bool) error {
+func (c *cell) unmount(keepViews, holdRoot bool) error {
 	var errs []error
-	if c.mounted {
+	if c.mounted && !holdRoot {
 		errs = append(errs, unix.Unmount(c.rootfs(), unix.MNT_DETACH))
 		c.mounted = false
 	}

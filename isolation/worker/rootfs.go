@@ -83,7 +83,8 @@ func programInRoot(root int, path string) bool {
 
 // home finds the directory that commands get as HOME: the user's own when it
 // can write there, else one that we make.
-func (c *cell) home(user *oci.User, answer *Reply) error {
+func (c *cell) home(r Request, answer *Reply) error {
+	user := r.User
 	if user == nil {
 		return errors.New("a home needs a user")
 	}
@@ -95,12 +96,17 @@ func (c *cell) home(user *oci.User, answer *Reply) error {
 	if err := makeWork(root); err != nil {
 		return err
 	}
+	if r.Create {
+		if err := makeTaskDir(root, user); err != nil {
+			return err
+		}
+	}
 	if filepath.IsAbs(user.Home) && writableInRoot(root, user.Home, user) {
 		answer.Path = user.Home
 		return nil
 	}
 	answer.Path = oci.FallbackHomePath
-	return makeHome(root, user)
+	return makeOwned(root, oci.FallbackHomePath, 0o700, user)
 }
 
 // writableInRoot asks by mode bits alone: the cell's user has no capability
@@ -135,15 +141,16 @@ func makeWork(root int) error {
 	return nil
 }
 
-func makeHome(root int, user *oci.User) error {
-	parent, name := filepath.Split(oci.FallbackHomePath)
+// makeOwned makes a directory of the user's own in an existing one.
+func makeOwned(root int, path string, mode uint32, user *oci.User) error {
+	parent, name := filepath.Split(path)
 	dir, err := openInRoot(root, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return fmt.Errorf("make a home: %w", err)
+		return fmt.Errorf("make %s: %w", path, err)
 	}
 	defer unix.Close(dir)
-	if err := unix.Mkdirat(dir, name, 0o700); err != nil && err != unix.EEXIST {
-		return fmt.Errorf("make a home: %w", err)
+	if err := unix.Mkdirat(dir, name, mode); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make %s: %w", path, err)
 	}
 	return unix.Fchownat(dir, name, int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW)
 }

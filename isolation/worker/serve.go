@@ -278,6 +278,8 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 		return s.view(r, files, answer)
 	case OpLook:
 		return s.look(r, answer)
+	case OpBack:
+		return takeBack(r, files, answer)
 	}
 	c, err := s.cell(r.Cell)
 	if err != nil && r.Op == OpDiscard {
@@ -290,7 +292,7 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 	defer c.mu.Unlock()
 	switch r.Op {
 	case OpHome:
-		return c.home(r.User, answer)
+		return c.home(r, answer)
 	case OpStart:
 		return s.startCell(c, r.Spec, files)
 	case OpMeasure:

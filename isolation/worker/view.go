@@ -58,6 +58,8 @@ func (v *viewing) make() error {
 		return v.overlayOrCopy("asked for")
 	case ViewBind:
 		return v.bind()
+	case ViewLend:
+		return v.lend()
 	case ViewAuto:
 		return v.choose()
 	}
@@ -146,6 +148,11 @@ func (v *viewing) bind() error {
 		return &fault{err: errors.New("the tree holds a directory that no cell may see"), refused: true}
 	}
 	v.made = ViewMade{Kind: ViewBind, Reason: "asked for"}
+	return v.show()
+}
+
+// show mounts the tree itself, writable.
+func (v *viewing) show() error {
 	if v.Unmounted {
 		v.path = v.Source
 		return nil

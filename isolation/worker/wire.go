@@ -35,6 +35,7 @@ const (
 	OpNetwork Op = "network" // give a started cell a network
 	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
 	OpAdopt   Op = "adopt"   // take such a container for the cell
+	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 )
 
 // MaxMessage is the largest message in bytes, either way.
@@ -58,6 +59,9 @@ type Request struct {
 	Image   *RootFacts      `json:"image,omitempty"`   // OpAdopt: what OpLook found, without its files
 	Kill    bool            `json:"kill,omitempty"`    // OpFinish: end PID 1 first
 	Keep    bool            `json:"keep,omitempty"`    // OpFinish: the views are used again
+	Hold    bool            `json:"hold,omitempty"`    // OpFinish: the root file system too
+	Create  bool            `json:"create,omitempty"`  // OpHome: of an execute cell, which has an empty task directory
+	Owner   *tree.Owner     `json:"owner,omitempty"`   // OpBack, with the workspace: the image's user
 	Network []Forwarder     `json:"network,omitempty"` // OpNetwork: tried in this order
 	Sweep   string          `json:"sweep,omitempty"`   // OpSweep: a directory of the scratch
 }
@@ -100,6 +104,7 @@ const (
 	ViewCopy    ViewKind = "copy"    // a copy that shows all that the tree has
 	ViewOverlay ViewKind = "overlay" // an overlay, where it shows all that the tree has
 	ViewBind    ViewKind = "bind"    // the tree itself
+	ViewLend    ViewKind = "lend"    // the tree itself, empty, as the image user's own: for an execute cell alone
 )
 
 // ViewMade says what kind of view was made, and why this one.
@@ -114,16 +119,17 @@ type Reply struct {
 	ID    uint64 `json:"id"`
 	Error *Error `json:"error,omitempty"`
 
-	Hello     *Hello        `json:"hello,omitempty"`
-	ExitCode  int           `json:"exit_code,omitempty"` // OpExec
-	Rootfs    *RootFacts    `json:"rootfs,omitempty"`    // OpRoot, OpLook
-	Path      string        `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
-	Tree      *tree.Report  `json:"tree,omitempty"`      // OpView
-	View      *ViewMade     `json:"view,omitempty"`      // OpView
-	Measured  *oci.Measured `json:"measured,omitempty"`  // OpMeasure
-	End       *End          `json:"end,omitempty"`       // OpFinish
-	Forwarder string        `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
-	Missing   string        `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+	Hello     *Hello         `json:"hello,omitempty"`
+	ExitCode  int            `json:"exit_code,omitempty"` // OpExec
+	Rootfs    *RootFacts     `json:"rootfs,omitempty"`    // OpRoot, OpLook
+	Path      string         `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
+	Tree      *tree.Report   `json:"tree,omitempty"`      // OpView, OpBack
+	View      *ViewMade      `json:"view,omitempty"`      // OpView
+	Measured  *oci.Measured  `json:"measured,omitempty"`  // OpMeasure
+	End       *End           `json:"end,omitempty"`       // OpFinish
+	Forwarder string         `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
+	Missing   string         `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
 }
 
 // Error is why a request failed.

@@ -1,0 +1,170 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
+	"podgrade/isolation/worker"
+	"podgrade/oci"
+)
+
+// lent is an execute cell's workspace, which belongs to the image's user until
+// it is taken back. A note of it lies in the run directory meanwhile: when
+// podgrade is killed, the next start or `podgrade gc` takes it back.
+type lent struct {
+	Path  string     `json:"path"`
+	Dev   uint64     `json:"dev"` // with Ino: another directory there is left alone
+	Ino   uint64     `json:"ino"`
+	Owner tree.Owner `json:"owner"`
+
+	note string // its file
+}
+
+// lentDir is where the notes of a run are.
+func lentDir(run string) string { return filepath.Join(run, "lent") }
+
+// noteLent writes the note before the directory changes hands.
+func (c *cell) noteLent() error {
+	var st unix.Stat_t
+	if err := unix.Stat(c.order.Workspace, &st); err != nil {
+		return &Fault{Tried: "use the workspace", On: c.order.Workspace, Why: err}
+	}
+	path, err := filepath.Abs(c.order.Workspace)
+	if err != nil {
+		return &Fault{Tried: "use the workspace", On: c.order.Workspace, Why: err}
+	}
+	dir := lentDir(c.host.run.dir)
+	l := &lent{Path: path, Dev: st.Dev, Ino: st.Ino, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, note: filepath.Join(dir, c.name)}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), l.write()); err != nil {
+		return &Fault{Tried: "note whose the workspace is", On: l.note, Why: err, Do: "check that there is space in the scratch directory"}
+	}
+	c.lent = l
+	return nil
+}
+
+func (l *lent) write() error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(l.note, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// open opens the workspace without reading it, which only its owner may do.
+func (l *lent) open() (*os.File, error) {
+	fd, err := unix.Open(l.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	dir := os.NewFile(uintptr(fd), l.Path)
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != l.Dev || st.Ino != l.Ino) {
+		err = errors.New("it is another directory now")
+	}
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// takeBack gives the caller what the image's user has in the workspace, and
+// says what is in it.
+func (h *Host) takeBack(ctx context.Context, l *lent) (worker.Reply, error) {
+	dir, err := l.open()
+	if err == nil {
+		defer dir.Close()
+		var reply worker.Reply
+		if reply, err = h.worker.do(ctx, worker.Request{Op: worker.OpBack, Owner: &l.Owner}, dir); err == nil {
+			return reply, os.Remove(l.note)
+		}
+	}
+	return worker.Reply{}, &Fault{Tried: "give the workspace back to its owner", On: l.Path, Why: h.workerFault(err), Do: "run `podgrade gc`, which tries again"}
+}
+
+// takeBackAll takes back the workspaces that a run lent and never took back. One
+// that is not there any more is nobody's concern.
+func (h *Host) takeBackAll(ctx context.Context, run string) error {
+	var errs []error
+	for _, l := range lentBy(run) {
+		dir, err := l.open()
+		if err != nil {
+			errs = append(errs, os.Remove(l.note))
+			continue
+		}
+		dir.Close()
+		_, err = h.takeBack(ctx, l)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// returnAll takes back what could not be taken back because the worker is gone,
+// with another worker.
+func (h *Host) returnAll(ctx context.Context) error {
+	if len(lentBy(h.run.dir)) == 0 {
+		return nil
+	}
+	other, err := trialHost(ctx, h.options)
+	if err != nil {
+		return err
+	}
+	return errors.Join(other.takeBackAll(ctx, h.run.dir), other.leave())
+}
+
+// maxNote caps what is read of a note, in bytes.
+const maxNote = 16 << 10
+
+// lentBy reads the notes of a run.
+func lentBy(run string) []*lent {
+	entries, err := os.ReadDir(lentDir(run))
+	if err != nil {
+		return nil
+	}
+	var all []*lent
+	for _, e := range entries {
+		l := &lent{note: filepath.Join(lentDir(run), e.Name())}
+		file, err := os.Open(l.note)
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(file, maxNote))
+		file.Close()
+		// A note that is cut short was never followed by anything.
+		if err == nil && json.Unmarshal(text, l) == nil && filepath.IsAbs(l.Path) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// lendWorkspace makes the caller's empty directory the workspace of an execute
+// cell.
+func (c *cell) lendWorkspace(ctx context.Context) error {
+	if err := c.noteLent(); err != nil {
+		return err
+	}
+	reply, err := c.view(ctx, &worker.View{
+		Name: "workspace", Kind: worker.ViewLend, Source: c.order.Workspace, Unmounted: c.made.Engine == EngineHost,
+		Options: tree.Options{Give: c.lent.Owner},
+	})
+	if err != nil {
+		return err
+	}
+	c.viewPaths = map[string]string{"workspace": reply.Path}
+	c.binds = append(c.binds, oci.Bind{Source: reply.Path, Destination: oci.WorkspacePath})
+	c.made.View = viewOf(*reply.View, tree.Report{})
+	return nil
+}

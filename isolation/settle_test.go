@@ -1,0 +1,175 @@
+package isolation_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+)
+
+// executeOrder orders an execute cell with a fresh workspace.
+func executeOrder(t testing.TB, i isolation.Image) isolation.Order {
+	t.Helper()
+	workspace := filepath.Join(t.TempDir(), "artifacts")
+	if err := os.Mkdir(workspace, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return isolation.Order{Plan: oci.Plan{Phase: oci.Execute, Network: oci.Sealed}, Image: i, Workspace: workspace, Create: true}
+}
+
+func settle(t testing.TB, c isolation.Cell, s isolation.Settle) isolation.Settled {
+	t.Helper()
+	settled, err := c.Settle(ctx(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settled
+}
+
+// leaveAll makes every kind of thing that an agent may leave in its workspace.
+const leaveAll = `set -e
+mkdir locked sub && echo inside > locked/inside && echo x > sub/x
+ln sub/x hard; ln -s sub/x link; ln -s /etc/passwd link-out; mkfifo pipe
+echo '#!/bin/sh' > setuid; chmod 6755 setuid; chmod 2775 sub
+echo secret > private; chmod 0 private
+touch -d 2001-02-03 sub/x private; chmod 500 .
+chmod 0 locked`
+
+// seen describes a workspace as its owner sees it: what he may not read, too.
+const seen = `stat -c '%N %u:%g %a %h %s %Y' . * sub/*`
+
+// The workspace of an execute cell belongs to the image's user while the cell
+// lives and to the caller afterwards, and a grade sees what the agent saw.
+func TestAWorkspaceGoesToTheImagesUserAndBack(t *testing.T) {
+	for _, user := range []string{"", "1000", "grader", "1000:0", "65532:65532"} {
+		t.Run("user "+user, func(t *testing.T) {
+			o := executeOrder(t, as(t, user))
+			c := openOn(t, host(t), o)
+			want(t, c, "pwd; test -O . && stat -c %a .", oci.WorkspacePath+"\n755\n")
+			want(t, c, leaveAll, "")
+			before := sh(t, c, seen)
+			settled := settle(t, c, isolation.Settle{})
+			if _, err := c.Run(ctx(t), isolation.Command{Argv: []string{"/bin/true"}}); err == nil {
+				t.Error("a settled cell runs commands")
+			}
+			ownedByCaller(t, o.Workspace)
+			if settled.Entries != 9 && settled.Entries != 10 {
+				t.Errorf("the workspace has %d entries", settled.Entries)
+			}
+			if len(settled.OtherOwners) > 0 {
+				t.Errorf("of others: %q", settled.OtherOwners)
+			}
+			grade := openOn(t, host(t), isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: o.Image, Workspace: o.Workspace})
+			if after := sh(t, grade, seen); after.out != before.out {
+				t.Errorf("the agent saw\n%s\nthe grade sees\n%s", before.out, after.out)
+			}
+			if view := grade.Made().View; view.Digest != settled.Digest || view.Entries != settled.Entries || view.Bytes != settled.Bytes {
+				t.Errorf("settled as %+v, the grade's view is %+v", settled, view)
+			}
+		})
+	}
+}
+
+// ownedByCaller checks every entry that can be reached, and that those that
+// cannot be are closed by their mode alone.
+func ownedByCaller(t *testing.T, dir string) {
+	t.Helper()
+	var closed []string
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrPermission) {
+			closed = append(closed, path)
+			return nil
+		}
+		var st unix.Stat_t
+		if err = errors.Join(err, unix.Lstat(path, &st)); err == nil && (int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid()) {
+			t.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		os.Chmod(dir, 0o700)
+		for _, path := range closed {
+			os.Chmod(path, 0o700)
+		}
+	})
+}
+
+// What belongs to others is named, and left to them.
+func TestFilesOfOthersStayTheirs(t *testing.T) {
+	o := executeOrder(t, as(t, ""))
+	withDockerCapabilities(&o)
+	c := openOn(t, host(t), o)
+	want(t, c, "mkdir theirs && echo x > theirs/x && chown -R 1000:1000 theirs && touch grouped && chgrp 50 grouped", "")
+	settled := settle(t, c, isolation.Settle{})
+	if want := []string{`"theirs" of user 1000, group 1000`, `"theirs/x" of user 1000, group 1000`}; !slices.Equal(settled.OtherOwners, want) {
+		t.Errorf("of others: %q, want %q", settled.OtherOwners, want)
+	}
+	grade := openOn(t, host(t), isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: o.Image, Workspace: o.Workspace})
+	want(t, grade, "stat -c '%u:%g' theirs/x grouped", "1000:1000\n0:50\n")
+	if err := grade.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(o.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := host(t).RemoveTree(ctx(t), dir); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(o.Workspace); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A cell that is closed and never settled gives its workspace back too.
+func TestAClosedCellGivesItsWorkspaceBack(t *testing.T) {
+	o := executeOrder(t, as(t, "1000"))
+	c, err := host(t).Open(ctx(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, c, "mkdir -m 0 locked; echo x > x", "")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ownedByCaller(t, o.Workspace)
+}
+
+func TestAWorkspaceToLendIsEmpty(t *testing.T) {
+	o := executeOrder(t, as(t, "1000"))
+	if err := os.WriteFile(filepath.Join(o.Workspace, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := host(t).Open(ctx(t), o); err == nil {
+		c.Close()
+		t.Fatal("a workspace with a file in it was given to the image's user")
+	} else if !strings.Contains(err.Error(), "not empty") {
+		t.Error(err)
+	}
+	ownedByCaller(t, o.Workspace)
+}
+
+// pre_run's files go into a directory of the image's user.
+func TestAnExecuteCellHasAnEmptyTaskDirectory(t *testing.T) {
+	c := openOn(t, host(t), executeOrder(t, as(t, "1000")))
+	want(t, c, "stat -c '%u:%g %a' "+oci.TaskDirPath+" && touch "+oci.TaskDirPath+"/x && ls "+oci.TaskDirPath, "1000:1000 755\nx\n")
+}
+
+// A command that ends its cell takes nothing of what others changed along.
+func TestAnExecuteCellKeepsItsRootWhenItIsMadeAgain(t *testing.T) {
+	c := openOn(t, host(t), executeOrder(t, as(t, "")))
+	want(t, c, "echo installed > /etc/installed; echo x > x", "")
+	isolation.EndBy(c)
+	want(t, c, "cat /etc/installed x", "installed\nx\n")
+}
