@@ -212,12 +212,8 @@ func (r *openedRun) remove(ctx context.Context, options isolation.Options) error
 		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "remove the run", On: r.path, Why: err, Do: "its directory is empty now"}
 	}
 	// The link that names the newest run would lead nowhere.
-	if to, err := r.parent.Readlink(latestRun); err == nil && to == base {
-		return r.parent.Remove(latestRun)
+	if to, err := r.parent.Readlink(record.Latest); err == nil && to == base {
+		return r.parent.Remove(record.Latest)
 	}
 	return nil
 }
-
-// latestRun is the link beside the runs that leads to the newest
-// (spec/run-record.md 1.1).
-const latestRun = "latest"

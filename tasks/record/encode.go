@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // indented by two, characters beyond ASCII as they are, a float always with a
 // point or an exponent, NaN and the infinities as null.
 //
-// It accepts nil, Raw, *Object, booleans, strings, numbers, and pointers to,
+// It accepts nil, Raw, *Object, booleans, strings, numbers, *big.Int, and pointers to,
 // slices of, string-keyed maps of and structs (with json tags) of these. Any
 // other type is a mistake in the program and panics.
 func Encode(value any) Raw { return appendValue(nil, value, 0) }
@@ -30,6 +31,10 @@ func appendValue(dst []byte, value any, depth int) []byte {
 		return append(dst, v...)
 	case *Object:
 		return appendObject(dst, v, depth)
+	case *big.Int:
+		if v != nil {
+			return v.Append(dst, 10)
+		}
 	case string:
 		return appendText(dst, v)
 	}

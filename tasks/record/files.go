@@ -16,7 +16,17 @@ const (
 
 // The names of files in a run directory.
 const (
-	RunFile = "run.json" // the run's summary
+	RunFile         = "run.json"                // the run's summary
+	RunPage         = "run.md"                  // the same, to read
+	VariantFile     = "variant.json"            // the aggregate of a variant, below its directory
+	VariantPage     = "variant.md"              //
+	ExperimentFile  = "experiment.json"         // the variants compared
+	ExperimentPage  = "experiment.md"           //
+	ExperimentLog   = "experiment.log"          // the logs of all rows
+	SuiteFile       = "suite.json"              // the roll-up of a dataset task
+	SuitePage       = "suite.md"                //
+	FingerprintFile = "resume_fingerprint.json" // what the run was configured with
+	Latest          = "latest"                  // beside the runs: a link that leads to the newest
 )
 
 // Sizes that reading is bounded by, in bytes, and the depth of nesting.

@@ -45,7 +45,7 @@ func Parse(data []byte) (*Record, error) {
 	f := fieldReader{doc: doc}
 	r.TaskID = f.text(FieldTaskID, required)
 	r.Description = f.text(FieldDescription, required)
-	r.VariantID = f.textOr(FieldVariantID, "default")
+	r.VariantID = f.textOr(FieldVariantID, defaultVariant)
 	r.AgentType = f.text(FieldAgentType, required)
 	r.Status = f.status()
 	r.Score = f.score()
@@ -116,6 +116,7 @@ type TaskConfig struct {
 	Resolved   Raw    // the whole task after its layers were merged; an object
 	SourceYAML string // text of the task file; may be ""
 	SourceFile string // path of the task file on the host that executed; may be ""
+	Lineage    Raw    // where each value came from, by dotted path; an object or null
 }
 
 // TaskConfig returns the task that the record holds, ErrNoTaskConfig when it
@@ -137,6 +138,7 @@ func (r *Record) TaskConfig() (TaskConfig, error) {
 		Resolved:   resolved,
 		SourceYAML: config.Text("source_yaml"),
 		SourceFile: config.Text("source_file"),
+		Lineage:    config.Value("lineage"),
 	}, nil
 }
 

@@ -28,8 +28,6 @@ const (
 	runGraded     = "tasks_graded"
 	runPassRate   = "pass_rate"
 	runErrorShare = "error_share"
-	rowReplicate  = "replicate_index"
-	rowStatus     = "status"
 )
 
 // Identity names a row within its run.
@@ -141,19 +139,28 @@ func refreshRow(rows []Raw, id Identity, r *Record) (refreshed, error) {
 		if rowIdentity(row) != id {
 			continue
 		}
-		row.Set(rowStatus, string(r.Status))
-		row.Set(FieldWeightedScore, r.Score)
-		ClearStamps(row)
-		for _, stamp := range Stamps(r.Environment) {
-			row.Set(stamp.Name, stamp.Value)
-		}
+		regraded(row, rowDocument(r, id, r.task(), ""))
 		return refreshed{i, row}, nil
 	}
 	return refreshed{}, fmt.Errorf("%s: %w", id, ErrNotListed)
 }
 
+// regraded takes over from now what a grade changes in a row: whatever else an
+// older program wrote there stays.
+func regraded(row, now *Object) {
+	for _, key := range []string{rowStatus, FieldWeightedScore, rowSimilarity} {
+		if _, had := row.Get(key); had || !now.Value(key).IsNull() {
+			row.Set(key, now.Value(key))
+		}
+	}
+	ClearStamps(row)
+	for _, stamp := range Stamps(now) {
+		row.Set(stamp.Name, stamp.Value)
+	}
+}
+
 func rowIdentity(row *Object) Identity {
-	id := Identity{VariantID: "default", TaskID: row.Text(FieldTaskID)}
+	id := Identity{VariantID: defaultVariant, TaskID: row.Text(FieldTaskID)}
 	if variant := row.Text(FieldVariantID); variant != "" {
 		id.VariantID = variant
 	}
@@ -163,11 +170,10 @@ func rowIdentity(row *Object) Identity {
 	return id
 }
 
-// recount writes the counts that follow from the rows (spec/run-record.md 6.1
-// and 6.2). Every replicate counts as one.
+// recount writes the counts that follow from the rows. Every replicate counts
+// as one.
 func recount(doc *Object, rows []Raw, changed refreshed) error {
-	var byCategory = map[Category]int{}
-	var measured, tokens, cost int
+	c := &counts{}
 	for i, raw := range rows {
 		row := changed.row
 		if i != changed.index {
@@ -177,38 +183,9 @@ func recount(doc *Object, rows []Raw, changed refreshed) error {
 			}
 			row = parsed
 		}
-		status := Status(row.Text(rowStatus))
-		byCategory[status.Category()]++
-		if !row.Value(FieldWeightedScore).IsNull() {
-			measured++
-		}
-		switch status {
-		case TokenBudgetExceeded:
-			tokens++
-		case CostBudgetExceeded:
-			cost++
-		}
+		c.add(Status(row.Text(rowStatus)), !row.Value(FieldWeightedScore).IsNull())
 	}
-	graded := len(rows) - byCategory[Ungraded]
-	doc.Set(runTasks, len(rows))
-	doc.Set(runSucceeded, byCategory[Succeeded])
-	doc.Set(runFailed, byCategory[Failed])
-	doc.Set(runErrored, byCategory[Errored])
-	doc.Set(runUngraded, byCategory[Ungraded])
-	doc.Set(runMeasured, measured)
-	doc.Set(runOverTokens, tokens)
-	doc.Set(runOverCost, cost)
-	doc.Set(runGraded, graded)
-	// A rate over rows of which none was measured would be published as 0 %.
-	known := graded > 0 && (byCategory[Ungraded] == 0 || measured > 0)
-	doc.Set(runPassRate, share(byCategory[Succeeded], graded, known))
-	doc.Set(runErrorShare, share(byCategory[Errored], graded, known))
+	c.stored(doc)
+	c.computed(doc)
 	return nil
-}
-
-func share(part, whole int, known bool) any {
-	if !known {
-		return nil
-	}
-	return float64(part) / float64(whole)
 }
