@@ -20,6 +20,8 @@ type Engines interface {
 	Open(ctx context.Context, order isolation.Order) (isolation.Cell, error)
 	// OpenOnHost opens a private copy of the workspace without a container.
 	OpenOnHost(ctx context.Context, order isolation.Order) (isolation.Cell, error)
+	// Hold keeps an image from being pruned until release is called.
+	Hold(ctx context.Context, image isolation.Image) (release func() error, err error)
 	// Close ends everything that was started.
 	Close() error
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,11 +41,14 @@ type fakeEngines struct {
 	layers  error // of CheckImage
 	hazards []string
 
-	orders  []isolation.Order
-	onHost  int
-	started int
-	closed  int
-	cells   []*fakeCell
+	mu       sync.Mutex
+	orders   []isolation.Order
+	onHost   int
+	started  int
+	closed   int
+	cells    []*fakeCell
+	held     []string // ids of images
+	released int
 }
 
 func (f *fakeEngines) start(context.Context) (Engines, error) {
@@ -68,11 +72,15 @@ func (f *fakeEngines) Open(_ context.Context, order isolation.Order) (isolation.
 }
 
 func (f *fakeEngines) OpenOnHost(_ context.Context, order isolation.Order) (isolation.Cell, error) {
-	f.onHost++
 	return f.open(order, true)
 }
 
 func (f *fakeEngines) open(order isolation.Order, host bool) (isolation.Cell, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if host {
+		f.onHost++
+	}
 	f.orders = append(f.orders, order)
 	if f.startup != nil {
 		return nil, f.startup
@@ -93,6 +101,13 @@ func (f *fakeEngines) open(order isolation.Order, host bool) (isolation.Cell, er
 	}
 	f.cells = append(f.cells, cell)
 	return cell, nil
+}
+
+func (f *fakeEngines) Hold(_ context.Context, image isolation.Image) (func() error, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = append(f.held, image.Pin.ID)
+	return func() error { f.released++; return nil }, nil
 }
 
 func (f *fakeEngines) Close() error {

@@ -43,6 +43,11 @@ type Options struct {
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
 	Version string
+	// Run is the run directory, absolute, of a caller who refreshes its summary
+	// himself; "": the grade looks for it, and refreshes it.
+	Run string
+	// Observe learns that the row was graded, once; nil: nobody does.
+	Observe func(Event)
 }
 
 // Verdict is what a grade came to.
@@ -87,12 +92,13 @@ type grading struct {
 	workspace string
 	logs      *logs
 	warnings  []string // of before there was a log
+	began     time.Time
 }
 
 // prepare does all that needs no engine: it reads the record, rebuilds the
 // task, asks for consent, and finds workspace and reference.
 func prepare(row *record.Row, o Options) (*grading, error) {
-	g := &grading{row: row, options: o}
+	g := &grading{row: row, options: o, began: time.Now()}
 	if err := g.read(); err != nil {
 		return nil, err
 	}
@@ -414,6 +420,9 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 // hidden are the directories that no view may show: the run, which holds the
 // records and workspaces of all rows, and above all the answers in them.
 func (g *grading) hidden() []string {
+	if g.options.Run != "" {
+		return []string{g.options.Run}
+	}
 	if run, err := record.OwningRun(g.row.Dir); err == nil {
 		return []string{run}
 	}

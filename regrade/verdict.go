@@ -234,7 +234,12 @@ func (g *grading) write(v *Verdict, spot *place) error {
 		return g.writeError(err, "make the row directory writable and grade it again")
 	}
 	g.logs.Note("podgrade", fmt.Sprintf("%s: %s, score %.3f", v.Row, v.Status, v.Score))
-	g.refreshRun(v)
+	if g.options.Run == "" {
+		g.refreshRun(v)
+	}
+	observe(g.options.Observe, Event{
+		Kind: RowGraded, Row: v.Row, Dir: g.row.Dir, Last: true, Took: time.Since(g.began), Status: v.Status, Score: &v.Score, Verdict: v,
+	})
 	return nil
 }
 

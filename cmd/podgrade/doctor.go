@@ -70,7 +70,7 @@ func doctor(c *cli.Context) error {
 		err = printReport(c.App.Writer, report)
 	}
 	if err == nil && report.Status == hostfacts.Broken {
-		err = verdictFailed{}
+		err = verdictFailed()
 	}
 	return err
 }

@@ -18,6 +18,9 @@ into it. The task is rebuilt from the record. A row that ran in a container is
 graded in a sealed cell of the same image; what the record asks for beyond the
 seal is listed, and nothing is started until it is accepted.
 
+Many rows are graded side by side; one that fails does not keep the others from
+being graded.
+
 Exit codes: 0 every gating criterion passed; 1 one failed, or the grade itself
 did; 2 the command line is wrong, or consent is missing; 130 interrupted.`
 
@@ -25,7 +28,7 @@ func evaluateCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "evaluate",
 		Usage:       "grade what an agent left in a row directory",
-		ArgsUsage:   "ROW",
+		ArgsUsage:   "ROW...",
 		Description: evaluateHelp,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
@@ -35,7 +38,9 @@ func evaluateCommand() *cli.Command {
 			scratchFlag(),
 			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
 			viewFlag(),
-			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace"},
+			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
+			parallelFlag(),
+			jsonEventsFlag(),
 		},
 		OnUsageError: usageError,
 		Action:       evaluate,
@@ -43,27 +48,38 @@ func evaluateCommand() *cli.Command {
 }
 
 func evaluate(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return usage(c, "evaluate takes one row directory, and %d arguments were given", c.NArg())
+	if c.NArg() < 1 {
+		return usage(c, "evaluate takes a row directory, and no argument was given")
 	}
+	if c.NArg() > 1 && c.IsSet("workspace") {
+		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
+	}
+	options, err := gradeOptions(c)
+	if err != nil {
+		return err
+	}
+	width, err := parallelOf(c)
+	if err != nil {
+		return err
+	}
+	if c.NArg() == 1 && !c.Bool("json") {
+		return evaluateOne(c, c.Args().First(), options)
+	}
+	return evaluateMany(c, c.Args().Slice(), width, options)
+}
+
+// gradeOptions are what the options say about a grade.
+func gradeOptions(c *cli.Context) (regrade.Options, error) {
 	network := c.String("network")
 	if network != regrade.NetworkNone && network != regrade.NetworkRecorded {
-		return usage(c, "--network is none or recorded, not %q", network)
+		return regrade.Options{}, usage(c, "--network is none or recorded, not %q", network)
 	}
 	engine, err := engineOf(c)
 	if err != nil {
-		return err
+		return regrade.Options{}, err
 	}
 	view, err := viewOf(c)
-	if err != nil {
-		return err
-	}
-	row, err := openRow(c.Args().First())
-	if err != nil {
-		return err
-	}
-	defer row.Close()
-	verdict, err := regrade.Grade(c.Context, row, regrade.Options{
+	return regrade.Options{
 		Answer:    policy.Answer{RecordedCommands: c.Bool("allow-recorded-commands")},
 		AllowHost: c.Bool("allow-host-grading"),
 		Network:   network,
@@ -76,7 +92,17 @@ func evaluate(c *cli.Context) error {
 		Notice:  c.App.ErrWriter,
 		Lookup:  os.LookupEnv,
 		Version: version,
-	})
+	}, err
+}
+
+// evaluateOne grades one row and prints all of its verdict.
+func evaluateOne(c *cli.Context, dir string, o regrade.Options) error {
+	row, err := regrade.OpenRow(dir)
+	if err != nil {
+		return err
+	}
+	defer row.Close()
+	verdict, err := regrade.Grade(c.Context, row, o)
 	if err != nil {
 		return err
 	}
@@ -84,18 +110,22 @@ func evaluate(c *cli.Context) error {
 		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print the verdict (it stands in the record)", Why: err, Do: "read " + record.TaskFile}
 	}
 	if !verdict.Passed() {
-		return verdictFailed{}
+		return verdictFailed()
 	}
 	return nil
 }
 
-func openRow(dir string) (*record.Row, error) {
-	row, err := record.OpenRow(dir)
-	if err != nil {
-		return nil, &regrade.Error{Kind: regrade.User, Tried: "open the row directory", On: dir, Why: err,
-			Do: "name a directory with a " + record.TaskFile}
+// evaluateMany grades rows side by side and prints a line for each.
+func evaluateMany(c *cli.Context, dirs []string, width int, o regrade.Options) error {
+	shown := newProgress(c, len(dirs))
+	o.Notice, o.Observe = &onceWriter{to: shown}, shown.Observe
+	results := regrade.GradeRows(c.Context, dirs, width, o)
+	shown.End()
+	code := regrade.ExitCodeOfRows(results)
+	if err := printGraded(c, results); err != nil {
+		code = max(code, regrade.ExitFailed)
 	}
-	return row, nil
+	return ended(code, regrade.Failures(results))
 }
 
 // startEngines starts the real engines, once consent was given.

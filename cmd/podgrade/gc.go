@@ -51,7 +51,7 @@ func collect(c *cli.Context) error {
 		printSwept(c.App.Writer, swept, err == nil)
 	}
 	if err == nil && swept.Failed() {
-		err = verdictFailed{}
+		err = verdictFailed()
 	}
 	return err
 }

@@ -43,11 +43,11 @@ func interrupts() []os.Signal {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, optionsFirst(app, args))
-	if failed, ok := err.(verdictFailed); ok {
-		return failed.ExitCode()
-	}
-	if err != nil {
+	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "podgrade: %s\n", policy.NeutralText(err.Error()))
+	}
+	if ended, ok := err.(rowsEnded); ok {
+		return ended.code
 	}
 	return regrade.ExitCode(err)
 }
@@ -90,11 +90,29 @@ func usage(c *cli.Context, format string, args ...any) error {
 	return usageError(c, fmt.Errorf(format, args...), false)
 }
 
+// rowsEnded ends the program with a code of many rows, and says what kept some
+// of them from their verdicts; err is nil when all has been printed.
+type rowsEnded struct {
+	code int
+	err  error
+}
+
+// ended is the error for a code; nil for 0.
+func ended(code int, err error) error {
+	if code == regrade.ExitPassed {
+		return nil
+	}
+	return rowsEnded{code, err}
+}
+
+// Error is what has not been said yet.
+func (r rowsEnded) Error() string {
+	if r.err == nil {
+		return ""
+	}
+	return r.err.Error()
+}
+
 // verdictFailed ends the program with 1 when all that there is to say has been
 // printed.
-type verdictFailed struct{}
-
-func (verdictFailed) Error() string { return "the verdict is not SUCCESS" }
-
-// ExitCode is the program's.
-func (verdictFailed) ExitCode() int { return regrade.ExitFailed }
+func verdictFailed() error { return ended(regrade.ExitFailed, nil) }

@@ -56,7 +56,7 @@ func plan(c *cli.Context, chosen *selection) error {
 		err = printPlan(c.App.Writer, made)
 	}
 	if err == nil && made.Refused() {
-		err = verdictFailed{}
+		err = verdictFailed()
 	}
 	return err
 }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+)
+
+// printGraded prints a table of many rows, in their order, and the counts.
+// Events as JSON have said it all.
+func printGraded(c *cli.Context, results []regrade.Graded) error {
+	if c.Bool("json") {
+		return nil
+	}
+	w := bufio.NewWriter(c.App.Writer)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tSCORE\tSTATUS\tROW\tSTAMPS")
+	passed, graded := 0, 0
+	for _, r := range results {
+		if r.Verdict == nil {
+			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t\n", policy.Neutral(r.Dir))
+			continue
+		}
+		graded++
+		if r.Verdict.Passed() {
+			passed++
+		}
+		fmt.Fprintf(table, "%s\t%.3f\t%s\t%s\t%s\n", r.Verdict.Status.Icon(), r.Verdict.Score, r.Verdict.Status,
+			policy.Neutral(r.Dir), stampList(r.Verdict))
+	}
+	table.Flush()
+	fmt.Fprintf(w, "\n%d of %d rows graded, %d passed\n", graded, len(results), passed)
+	return w.Flush()
+}

@@ -1,0 +1,117 @@
+package regrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-multierror"
+
+	"podgrade/policy"
+	"podgrade/tasks/record"
+)
+
+// Graded is what became of one of many rows.
+type Graded struct {
+	Dir     string   // as it was named
+	Verdict *Verdict // nil: the row was not graded
+	Err     error    // why not
+}
+
+// GradeRows grades the rows in the directories, at most width at once, with
+// engines that they share. One that fails does not keep the others from being
+// graded. The results come in the order of the directories; those that an
+// interrupt kept from being begun wrap context.Canceled.
+func GradeRows(ctx context.Context, dirs []string, width int, o Options) []Graded {
+	results := make([]Graded, len(dirs))
+	shared := Share(o.Start, o.Notice)
+	o.Start = shared.Start
+	o.Observe = inTurn(o.Observe)
+	begun := each(ctx, len(dirs), width, func(i int) {
+		results[i] = gradeDir(ctx, dirs[i], o)
+	})
+	for i := begun; i < len(dirs); i++ {
+		results[i] = Graded{Dir: dirs[i], Err: fmt.Errorf("the grade was not begun: %w", context.Canceled)}
+	}
+	if err := shared.Close(); err != nil {
+		fmt.Fprintf(o.Notice, "warning: ending the engines: %s\n", policy.NeutralText(err.Error()))
+	}
+	return results
+}
+
+// gradeDir grades the row in a directory.
+func gradeDir(ctx context.Context, dir string, o Options) Graded {
+	row, err := OpenRow(dir)
+	if err != nil {
+		observe(o.Observe, Event{Kind: RowFailed, Dir: dir, Last: true, Err: err})
+		return Graded{Dir: dir, Err: err}
+	}
+	defer row.Close()
+	verdict, err := Grade(ctx, row, o)
+	if err != nil {
+		observe(o.Observe, Event{Kind: RowFailed, Dir: row.Dir, Last: true, Err: err})
+	}
+	return Graded{Dir: dir, Verdict: verdict, Err: err}
+}
+
+// OpenRow opens a row directory that the operator named.
+func OpenRow(dir string) (*record.Row, error) {
+	row, err := record.OpenRow(dir)
+	if err != nil {
+		return nil, &Error{Kind: User, Tried: "open the row directory", On: dir, Why: err,
+			Do: "name a directory with a " + record.TaskFile}
+	}
+	return row, nil
+}
+
+// inTurn lets one event be observed after the other.
+func inTurn(to func(Event)) func(Event) {
+	if to == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		to(e)
+	}
+}
+
+// Failures joins the errors of all rows; nil when there is none.
+func Failures(results []Graded) error {
+	var all *multierror.Error
+	for _, r := range results {
+		if r.Err != nil {
+			all = multierror.Append(all, r.Err)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	all.ErrorFormat = oneALine
+	return all
+}
+
+// ExitCodeOfRows is the exit code of many rows: that of an interrupt if there
+// was one, else that of a row that did not pass, else that of a refusal.
+func ExitCodeOfRows(results []Graded) int {
+	code := ExitPassed
+	for _, r := range results {
+		code = worse(code, exitCodeOfRow(r))
+	}
+	return code
+}
+
+func exitCodeOfRow(r Graded) int {
+	if r.Err == nil && !r.Verdict.Passed() {
+		return ExitFailed
+	}
+	return ExitCode(r.Err)
+}
+
+// worse is the exit code that says more.
+func worse(a, b int) int {
+	order := []int{ExitPassed, ExitUsage, ExitFailed, ExitInterrupted}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}

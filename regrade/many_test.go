@@ -1,0 +1,132 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"podgrade/isolation"
+	"podgrade/policy"
+	"podgrade/tasks/record"
+	"podgrade/tasks/record/fixture"
+)
+
+// manyRows are n rows of the byod task, and options that grade them with one
+// set of fake engines.
+func manyRows(t *testing.T, n int) (dirs []string, fake *fakeEngines, o Options) {
+	t.Helper()
+	c := newCase(t, fixture.Pinned, nil)
+	for range n {
+		dirs = append(dirs, newCase(t, fixture.Pinned, nil).dir)
+	}
+	return dirs, c.fake, c.options
+}
+
+// TestManyRowsShareEngines: they are started once, closed once, and the image
+// is held from the second cell on.
+func TestManyRowsShareEngines(t *testing.T) {
+	dirs, fake, o := manyRows(t, 5)
+	var events []Event
+	o.Observe = func(e Event) { events = append(events, e) }
+	results := GradeRows(t.Context(), dirs, 4, o)
+	if code := ExitCodeOfRows(results); code != ExitPassed || Failures(results) != nil {
+		t.Fatalf("exit code %d, %v", code, Failures(results))
+	}
+	if fake.started != 1 || fake.closed != 1 || len(fake.cells) != 5 {
+		t.Errorf("started %d, closed %d, %d cells", fake.started, fake.closed, len(fake.cells))
+	}
+	if len(fake.held) != 1 || fake.held[0] != imageID || fake.released != 1 {
+		t.Errorf("held %v, released %d", fake.held, fake.released)
+	}
+	if len(events) != 5 {
+		t.Fatalf("%d events", len(events))
+	}
+	for _, e := range events {
+		if e.Kind != RowGraded || !e.Last || e.Status != record.Success {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestOneRowHoldsNothing: a holder costs more than a cell.
+func TestOneRowHoldsNothing(t *testing.T) {
+	dirs, fake, o := manyRows(t, 1)
+	GradeRows(t.Context(), dirs, 4, o)
+	if len(fake.held) != 0 || fake.closed != 1 {
+		t.Errorf("held %v, closed %d", fake.held, fake.closed)
+	}
+}
+
+// TestManyRowsWithFailures: none hides another, and what is worst decides.
+func TestManyRowsWithFailures(t *testing.T) {
+	dirs, fake, o := manyRows(t, 2)
+	results := GradeRows(t.Context(), []string{dirs[0], "/no/such/row", dirs[1]}, 2, o)
+	if code := ExitCodeOfRows(results); code != ExitUsage {
+		t.Errorf("a wrong name: exit code %d", code)
+	}
+	if results[0].Err != nil || results[2].Err != nil || results[1].Err == nil {
+		t.Errorf("%+v", results)
+	}
+	fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) { return isolation.Exit{Code: 1}, nil }
+	results = GradeRows(t.Context(), []string{dirs[0], "/no/such/row"}, 2, o)
+	if code := ExitCodeOfRows(results); code != ExitFailed {
+		t.Errorf("a failed row and a wrong name: exit code %d", code)
+	}
+	fake.startup = &isolation.Fault{Tried: "start the worker", Why: errors.New("lost it")}
+	results = GradeRows(t.Context(), dirs, 2, o)
+	if text := fmt.Sprint(Failures(results)); strings.Count(text, "lost it") != 2 {
+		t.Errorf("all failures: %s", text)
+	}
+}
+
+// TestManyRowsInterrupted: what was not begun is said, and the exit code is 130.
+func TestManyRowsInterrupted(t *testing.T) {
+	dirs, fake, o := manyRows(t, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ran atomic.Int64
+	fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+		ran.Add(1)
+		cancel()
+		return isolation.Exit{}, ctx.Err()
+	}
+	results := GradeRows(ctx, dirs, 1, o)
+	if code := ExitCodeOfRows(results); code != ExitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	if ran.Load() != 1 || fake.closed != 1 {
+		t.Errorf("%d commands ran, closed %d", ran.Load(), fake.closed)
+	}
+	for _, r := range results {
+		if !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestManyRowsAreRefusedOneByOne: nobody accepted anything, so nothing starts.
+func TestManyRowsAreRefusedOneByOne(t *testing.T) {
+	dirs, fake, o := manyRows(t, 3)
+	o.Answer = policy.Answer{}
+	results := GradeRows(t.Context(), dirs, 2, o)
+	if code := ExitCodeOfRows(results); code != ExitUsage || fake.started != 0 {
+		t.Errorf("exit code %d, started %d", code, fake.started)
+	}
+}
+
+func TestEachKeepsToItsWidth(t *testing.T) {
+	var now, most, calls atomic.Int64
+	begun := each(t.Context(), 100, 3, func(int) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		calls.Add(1)
+		now.Add(-1)
+	})
+	if begun != 100 || calls.Load() != 100 || most.Load() > 3 {
+		t.Errorf("begun %d, called %d, at once %d", begun, calls.Load(), most.Load())
+	}
+}

@@ -1,0 +1,102 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"podgrade/isolation"
+	"podgrade/policy"
+)
+
+// Shared are engines that many rows use: they are started when the first row
+// needs them and end with the run.
+type Shared struct {
+	start  func(context.Context) (Engines, error)
+	notice io.Writer
+
+	mu      sync.Mutex
+	engines Engines
+	opened  map[string]int // cells of an image, by its id
+	holders []func() error
+	holding sync.WaitGroup
+}
+
+// Share makes engines that start starts to be shared. What goes wrong with
+// holding an image is said in notice: no row depends on it.
+func Share(start func(context.Context) (Engines, error), notice io.Writer) *Shared {
+	return &Shared{start: start, notice: notice, opened: map[string]int{}}
+}
+
+// Start starts the engines, or returns those that were started before; their
+// Close does nothing. A start that failed is tried again by the next row.
+func (s *Shared) Start(ctx context.Context) (Engines, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engines == nil {
+		engines, err := s.start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.engines = engines
+	}
+	return borrowed{s.engines, s}, nil
+}
+
+// Close releases the images and ends the engines. No row may use them then.
+func (s *Shared) Close() error {
+	s.holding.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engines == nil {
+		return nil
+	}
+	var errs []error
+	for _, release := range s.holders {
+		errs = append(errs, release())
+	}
+	errs = append(errs, s.engines.Close())
+	s.engines, s.holders = nil, nil
+	return errors.Join(errs...)
+}
+
+// hold keeps an image from being pruned once a second cell needs it: that costs
+// more than a cell, and one row does without. The cell does not wait for it.
+func (s *Shared) hold(engines Engines, image isolation.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened[image.Pin.ID]++; image.Pin.ID == "" || s.opened[image.Pin.ID] != 2 {
+		return
+	}
+	s.holding.Go(func() {
+		// It lasts as long as the run, not as the row that came second.
+		release, err := engines.Hold(context.Background(), image)
+		if err != nil {
+			fmt.Fprintf(s.notice, "warning: nothing keeps the image from being pruned: %s\n", policy.NeutralText(err.Error()))
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.holders = append(s.holders, release)
+	})
+}
+
+// borrowed are shared engines as one row sees them.
+type borrowed struct {
+	Engines
+	shared *Shared
+}
+
+// Open opens a cell, and has its image held when the run goes on with it.
+func (b borrowed) Open(ctx context.Context, order isolation.Order) (isolation.Cell, error) {
+	cell, err := b.Engines.Open(ctx, order)
+	if err == nil {
+		b.shared.hold(b.Engines, order.Image)
+	}
+	return cell, err
+}
+
+// Close does nothing: other rows go on.
+func (b borrowed) Close() error { return nil }
