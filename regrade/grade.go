@@ -345,6 +345,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 	}
 	where := criteria.Surroundings{
 		Cell:            spot,
+		Workspace:       spot.places.Workspace,
 		Trajectory:      trajectory,
 		NetworkWithheld: g.networkWithheld(),
 		Sink:            g.logs,

@@ -15,6 +15,7 @@ func (a *Agent) kindOf(n *node) string {
 func (a *Agent) check(d *decoder, n *node, path string) {
 	a.checkType(d, n, path)
 	a.checkSystemPrompt(d, n, path)
+	a.checkSDKOptions(d, n, path)
 	if strings.ContainsRune(a.Command, 0) {
 		d.fail(n.get("command"), join(path, "command"), "must not hold a NUL byte")
 	}

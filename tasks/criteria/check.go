@@ -129,6 +129,7 @@ func checkOne(ctx context.Context, index int, criterion tasks.Criterion, where S
 	var raised *trouble
 	var none *missing
 	var several *ambiguous
+	var leading *outside
 	switch {
 	case errors.As(err, &raised):
 		found = outcome{details: "Error during check: " + raised.message, err: raised.Error()}
@@ -136,6 +137,8 @@ func checkOne(ctx context.Context, index int, criterion tasks.Criterion, where S
 		found = outcome{details: none.Error(), err: none.Error()}
 	case errors.As(err, &several):
 		found = outcome{details: several.Error(), err: several.Error()}
+	case errors.As(err, &leading):
+		found = outcome{details: leading.Error(), err: leading.Error()}
 	case err != nil:
 		return Result{}, classify(err, index, criterion.Common())
 	}

@@ -70,7 +70,7 @@ func (j *judging) callLog(ctx context.Context, name string) ([]loggedCall, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := j.where.Cell.Stat(ctx, file.name+".error"); err == nil {
+	if _, err := j.where.Cell.Stat(ctx, file.name+".error"); err == nil || errors.Is(err, ErrEscapes) {
 		return nil, &brokenLog{fmt.Sprintf("'%s.error' says that calls could not be logged", file.name)}
 	} else if !errors.Is(err, ErrNotExist) {
 		return nil, fileTrouble(err, file.name+".error")

@@ -201,6 +201,11 @@ func cliCalledTable() []expectation {
 		return log(string(line), "")
 	}
 	verb := of(func(c *tasks.CLICalled) { c.Verb = "projects list" })
+	linked := func(end string) criteria.Surroundings {
+		where := log(`{"tool": "uip", "argv": ["projects", "list"]}`)
+		where.Cell.(*fakeCell).add("cli_mocks/calls.jsonl"+end, fakeFile{kind: criteria.Symlink, target: "/etc/passwd"})
+		return where
+	}
 	failed := log(`{"argv": []}`)
 	failed.Cell.(*fakeCell).add("cli_mocks/calls.jsonl.error", fakeFile{kind: criteria.Regular})
 	return []expectation{
@@ -233,6 +238,8 @@ func cliCalledTable() []expectation {
 		{name: "no calls and none wanted", criterion: of(func(c *tasks.CLICalled) { c.Verb, c.MaxCount, c.MinCount = "rm", number(0), 0 }), where: log(""), score: 1},
 		{name: "log missing", criterion: verb, err: "no log of calls"},
 		{name: "log failed", criterion: verb, where: failed, err: "could not be logged"},
+		{name: "log failed, behind a link", criterion: verb, where: linked(".error"), err: "could not be logged"},
+		{name: "log behind a link outside", criterion: verb, where: linked(""), err: "A link leads out of the sandbox"},
 		{name: "no JSON", criterion: verb, where: log("{"), err: "line 1 is no JSON"},
 		{name: "no object", criterion: verb, where: log(`{"argv": []}`, "[]"), err: "line 2 is no JSON object"},
 		{name: "argv is no list", criterion: verb, where: log(`{"argv": "x"}`), err: "no argv"},

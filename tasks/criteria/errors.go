@@ -3,6 +3,9 @@ package criteria
 import (
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
 
 	"podgrade/tasks"
 )
@@ -55,8 +58,39 @@ func troublef(class, format string, args ...any) error {
 	return &trouble{class, fmt.Sprintf(format, args...)}
 }
 
+// outside: a link leads out of the sandbox. The agent can make one of any file
+// that a criterion expects, so it scores 0.0; an author error would leave the
+// row without a verdict.
+type outside struct{ name string }
+
+func (e *outside) Error() string {
+	return fmt.Sprintf("A link leads out of the sandbox, where nothing is looked at: '%s'", e.name)
+}
+
+// escape is what the criterion makes of a name that leads outside of root, the
+// sandbox: the author's mistake when the name itself says so.
+func escape(name, root string) error {
+	if leaves(name, root) {
+		return misusef("the path '%s' leads outside of the sandbox; name a file of the workspace", name)
+	}
+	return &outside{name}
+}
+
+// leaves tells whether a name leads out of root whatever the files are. Of an
+// absolute name without a root it does.
+func leaves(name, root string) bool {
+	if root == "" {
+		return !filepath.IsLocal(name)
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(root, name)
+	}
+	return !strings.HasPrefix(path.Clean(name)+"/", strings.TrimSuffix(root, "/")+"/")
+}
+
 // fileTrouble turns an error of Files about name into what the criterion makes
-// of it: a trouble, a misuse, or the error itself when the place is lost.
+// of it: a trouble, a misuse, or the error itself when the place is lost. What
+// leads outside is the business of escape.
 func fileTrouble(err error, name string) error {
 	for _, known := range []struct {
 		is      error
@@ -75,7 +109,7 @@ func fileTrouble(err error, name string) error {
 		}
 	}
 	if errors.Is(err, ErrEscapes) {
-		return misusef("the path '%s' leads outside of the sandbox; name a file of the workspace", name)
+		return &outside{name}
 	}
 	return err
 }

@@ -40,13 +40,14 @@ func tree() criteria.Surroundings {
 	}
 	cell.add("fifo", fakeFile{kind: criteria.Other}).add("device", fakeFile{kind: criteria.Other})
 	cell.add("out", fakeFile{kind: criteria.Symlink, target: "/etc/passwd"}).add("up", fakeFile{kind: criteria.Symlink, target: "../../../etc/passwd"})
+	cell.add("etc", fakeFile{kind: criteria.Symlink, target: "/etc"})
 	cell.add("dangling", fakeFile{kind: criteria.Symlink, target: "nowhere"}).add("in", fakeFile{kind: criteria.Symlink, target: "a.txt"})
 	cell.add("dirlink", fakeFile{kind: criteria.Symlink, target: "sub"}).add("abs", fakeFile{kind: criteria.Symlink, target: sandbox + "/a.txt"})
 	cell.add("denied.txt", fakeFile{kind: criteria.Regular, fails: criteria.ErrDenied}).add("broken.txt", fakeFile{kind: criteria.Regular, fails: criteria.ErrIO})
 	cell.add("large.txt", fakeFile{kind: criteria.Regular, data: large()})
 	cell.add("lost.txt", fakeFile{kind: criteria.Regular, fails: errors.New("the channel to the cell ended")})
 	cell.add("huge.txt", fakeFile{kind: criteria.Regular, fails: criteria.ErrTooLarge})
-	return criteria.Surroundings{Cell: cell, Ignore: criteria.IgnorePatterns(nil), RegexTimeout: 200 * time.Millisecond}
+	return criteria.Surroundings{Cell: cell, Workspace: sandbox, Ignore: criteria.IgnorePatterns(nil), RegexTimeout: 200 * time.Millisecond}
 }
 
 func TestFileExists(t *testing.T) { check(t, fileExistsTable(tree())) }
@@ -70,8 +71,12 @@ func fileExistsTable(where criteria.Surroundings) []expectation {
 		{name: "absolute path outside that is missing", criterion: exists("/etc/none"), where: where},
 		{name: "dots to what exists", criterion: exists("../../etc/passwd"), where: where, author: "outside of the sandbox"},
 		{name: "dots to what does not", criterion: exists("../../etc/none"), where: where},
-		{name: "link outside", criterion: exists("out"), where: where, author: "outside of the sandbox"},
-		{name: "relative link outside", criterion: exists("up"), where: where, author: "outside of the sandbox"},
+		{name: "link outside", criterion: exists("out"), where: where, err: "A link leads out of the sandbox", details: "'out'"},
+		{name: "relative link outside", criterion: exists("up"), where: where, err: "A link leads out of the sandbox"},
+		{name: "below a link outside", criterion: exists("etc/passwd"), where: where, err: "A link leads out of the sandbox"},
+		{name: "absolute path through a link outside", criterion: exists(sandbox + "/out"), where: where, err: "A link leads out of the sandbox"},
+		{name: "dots through a link inside", criterion: exists("dirlink/../../etc/passwd"), where: where},
+		{name: "dots out and in again", criterion: exists("../workspace/a.txt"), where: where, score: 1},
 		{name: "glob", criterion: exists("*.txt"), where: where, score: 1, details: "'a.txt'"},
 		{name: "glob without a match", criterion: exists("*.none"), where: where},
 		{name: "glob finds no directory", criterion: exists("su?"), where: where},
@@ -111,7 +116,9 @@ func fileContainsTable(where criteria.Surroundings) []expectation {
 		{name: "glob of one", criterion: contains("sub/*.txt", []string{"b"}, nil), where: where, score: 1, details: "'sub/*.txt' matches 'sub/b.txt'"},
 		{name: "glob of several", criterion: contains("many/*.log", []string{"b"}, nil), where: where, err: "matches 12 files", details: "'many/j.log', and 2 more"},
 		{name: "literal before glob", criterion: contains("lit[1].txt", []string{"literal"}, nil), where: where, score: 1},
-		{name: "escapes", criterion: contains("out", one, nil), where: where, author: "outside of the sandbox"},
+		{name: "link outside", criterion: contains("out", one, nil), where: where, err: "A link leads out of the sandbox"},
+		{name: "link outside, nothing asked", criterion: contains("out", []string{}, nil), where: where, err: "A link leads out of the sandbox"},
+		{name: "escapes", criterion: contains("../../etc/passwd", one, nil), where: where, author: "outside of the sandbox"},
 	}
 }
 
@@ -127,6 +134,7 @@ func fileMatchesRegexTable(where criteria.Surroundings) []expectation {
 		{name: "universal newlines", criterion: matches("a.txt", "^gamma$", true, 8), where: where, score: 1},
 		{name: "dot matches newline", criterion: matches("a.txt", "beta.gamma", true, 16), where: where, score: 1},
 		{name: "long match is cut", criterion: matches("large.txt", "(?s).{300}needle", true, 0), where: tree(), err: "OverflowError"},
+		{name: "link outside, must not match", criterion: matches("out", "a", false, 0), where: where, err: "A link leads out of the sandbox"},
 		{name: "missing, must not match", criterion: matches("no.txt", "a", false, 0), where: where, err: "File not found"},
 		{name: "bad pattern", criterion: matches("a.txt", "(", true, 0), where: where, err: "Invalid regular expression"},
 		{name: "bad pattern, must not match", criterion: matches("a.txt", "(", false, 0), where: where, err: "Invalid regular expression"},
@@ -149,6 +157,7 @@ func fileCheckTable(where criteria.Surroundings) []expectation {
 		{name: "nothing asked of a directory", criterion: of("sub", nil, nil), where: where, score: 1},
 		{name: "bad pattern scores 0 and is named", criterion: of("a.txt", nil, nil, tasks.FilePattern{Pattern: "(", MustMatch: false}, tasks.FilePattern{Pattern: "a", MustMatch: true}), where: where, score: 0.5, details: "Invalid regular expression '('"},
 		{name: "missing", criterion: of("no.txt", nil, nil), where: where, err: "File not found"},
+		{name: "link outside", criterion: of("out", nil, nil), where: where, err: "A link leads out of the sandbox"},
 	}
 }
 
@@ -169,6 +178,7 @@ func classificationMatchTable() []expectation {
 		{name: "missing and expected", criterion: of("(none)", false), where: cell(nil), score: 1},
 		{name: "empty", criterion: of("No", false), where: cell(map[string]string{"label.txt": " \n"}), details: "(none)"},
 		{name: "ambiguous", criterion: of("Yes", false), where: cell(map[string]string{"label1.txt": "yes", "label2.txt": "yes"}), err: "matches 2 files"},
+		{name: "link outside, and no label expected", criterion: of("(none)", false), where: criteria.Surroundings{Cell: newCell(nil).add("label*.txt", fakeFile{kind: criteria.Symlink, target: "/etc/passwd"})}, err: "A link leads out of the sandbox"},
 		{name: "not UTF-8", criterion: of("Yes", false), where: cell(map[string]string{"label.txt": "\xff"}), err: "UnicodeDecodeError"},
 	}
 }

@@ -94,6 +94,10 @@ func jsonCheckTable() []expectation {
 	outside.JSONSchema = "/etc/passwd"
 	unsupported, _ := of(document, "", a("s", tasks.OpRegex, `(?ai:(a)\1)`))
 	slow, slowWhere := of(`"`+strings.Repeat("a", 40)+`b"`, `{"pattern": "(a|aa|a?a)+$"}`)
+	odd, oddWhere := of(`"a"`, `{"pattern": "(?ai:(a)\\1)"}`)
+	linked, linkedWhere := of(document, "")
+	linked.JSONSchema = "link.json"
+	linkedWhere.Cell.(*fakeCell).add("link.json", fakeFile{kind: criteria.Symlink, target: "/etc/passwd"})
 	directory, directoryWhere := of(document, "")
 	directoryWhere.Cell.(*fakeCell).add("dir/x", fakeFile{kind: criteria.Regular})
 	directory.Path = "dir"
@@ -101,6 +105,8 @@ func jsonCheckTable() []expectation {
 		{name: "missing", criterion: missing, where: where, err: "File not found"},
 		{name: "missing schema", criterion: noSchema, where: where, details: "File not found"},
 		{name: "schema outside", criterion: outside, where: where, author: "outside of the sandbox"},
+		{name: "schema behind a link outside", criterion: linked, where: linkedWhere, details: "A link leads out of the sandbox"},
+		{name: "untranslatable pattern of a schema", criterion: odd, where: oddWhere, err: "NotImplementedError: the schema cannot be applied"},
 		{name: "untranslatable pattern", criterion: unsupported, where: where, author: "cannot translate"},
 		{name: "pattern of a schema that backtracks", criterion: slow, where: slowWhere, err: "TimeoutError"},
 		{name: "directory", criterion: directory, where: directoryWhere, err: "IsADirectoryError"},

@@ -30,9 +30,10 @@ func (j *judging) schemaProblem(ctx context.Context, name string, document any) 
 	}
 	var none *missing
 	var several *ambiguous
+	var leading *outside
 	var raised *trouble
 	var bad *python.JSONError
-	if errors.As(err, &none) || errors.As(err, &several) || errors.As(err, &raised) || errors.As(err, &bad) {
+	if errors.As(err, &none) || errors.As(err, &several) || errors.As(err, &leading) || errors.As(err, &raised) || errors.As(err, &bad) {
 		return fmt.Sprintf("'%s' cannot be used: %v", name, err), nil
 	}
 	return "", err
@@ -103,10 +104,13 @@ type schemaPatterns struct {
 	failed  error
 }
 
+// compile gives a pattern that only podgrade cannot run the score 0.0: the
+// schema lies in the sandbox, so the agent may have written it, and must not be
+// able to void a verdict.
 func (s *schemaPatterns) compile(pattern string) (jsonschema.Regexp, error) {
 	re, err := s.judging.compile(pattern, 0)
-	if bad := (*badPattern)(nil); err != nil && !errors.As(err, &bad) {
-		s.failed = err
+	if unsupported := (*misuse)(nil); errors.As(err, &unsupported) {
+		s.failed = troublef("NotImplementedError", "the schema cannot be applied: %s", unsupported.reason)
 	}
 	return schemaPattern{s, re, pattern}, err
 }

@@ -85,23 +85,39 @@ func (b *promptText) trajectory(t *Trajectory, input tasks.JudgeInput) {
 	}
 }
 
-// shownFile reads a file for a judge, at most limit characters. One that cannot be read is shown by a
-// marker that says so, not an error.
-func (j *judging) shownFile(ctx context.Context, name string, limit int) (string, error) {
-	files, rest := Files(j.where.Cell), name
-	for prefix, tree := range map[string]Files{oci.EnvTaskDir: j.where.TaskDir, oci.EnvReferenceDir: j.where.Reference} {
-		for _, spelled := range []string{"$" + prefix + "/", "${" + prefix + "}/"} {
-			if inner, ok := strings.CutPrefix(name, spelled); ok {
-				files, rest = tree, inner
+// treeOf tells which tree a judge's file is in, the sandbox or the directory
+// that its first part names (task-file 1.3), where the cell has that tree, and
+// the name in it. files is nil when the row has no such directory.
+func (j *judging) treeOf(name string) (files Files, root, rest string) {
+	for variable, tree := range map[string]Files{oci.EnvTaskDir: j.where.TaskDir, oci.EnvReferenceDir: j.where.Reference} {
+		for _, spelled := range []string{"$" + variable, "${" + variable + "}"} {
+			inner, ok := strings.CutPrefix(name, spelled)
+			if !ok || inner != "" && !strings.ContainsAny(inner[:1], `/\`) {
+				continue
 			}
+			return tree, "", path.Join(".", strings.TrimLeft(inner, `/\`))
 		}
 	}
+	return j.where.Cell, j.where.Workspace, name
+}
+
+// shownFile reads a file for a judge, at most limit characters. One that cannot
+// be read is shown by a marker that says so, not an error; a name that itself
+// leads out of its tree is the author's mistake.
+func (j *judging) shownFile(ctx context.Context, name string, limit int) (string, error) {
+	files, root, rest := j.treeOf(name)
 	if files == nil {
 		return "[not found]", nil
 	}
 	text, err := j.text(ctx, files, rest)
 	var raised *trouble
+	var leading *outside
 	switch {
+	case errors.As(err, &leading):
+		if err := escape(rest, root); !errors.As(err, &leading) {
+			return "", err
+		}
+		return "[not shown: " + leading.Error() + "]", nil
 	case errors.As(err, &raised):
 		if raised.class == "FileNotFoundError" || raised.class == "NotADirectoryError" {
 			return "[not found]", nil

@@ -62,12 +62,12 @@ func TestJudgeVerdicts(t *testing.T) {
 // pass for instructions.
 func TestJudgePrompt(t *testing.T) {
 	in := input()
-	in.Files = []string{"a.txt", "none.txt", "bin", "$TASK_DIR/t.txt", "${REFERENCE_DIR}/r/x.py", "$TASK_DIR/none"}
+	in.Files = []string{"a.txt", "none.txt", "bin", "$TASK_DIR/t.txt", "${REFERENCE_DIR}/r/x.py", "$TASK_DIR/none", "$TASK_DIR", `$TASK_DIR\t.txt`, "$TASK_DIRECTORY/x", "out"}
 	in.IncludeAgentOutput, in.IncludeToolCalls, in.IncludeDialog = true, true, true
 	var asked criteria.Question
 	where := calls(bash("ls", "success"))
 	where.Trajectory.Turns[0].UserInput, where.Trajectory.Turns[0].AgentOutput = "please", "done"
-	where.Cell = newCell(map[string]string{"a.txt": "12345678901234", "bin": "\xff"})
+	where.Cell = newCell(map[string]string{"a.txt": "12345678901234", "bin": "\xff"}).add("out", fakeFile{kind: criteria.Symlink, target: "/etc/passwd"})
 	where.TaskDir = newCell(map[string]string{"t.txt": "\n===== x"})
 	where.Reference = newCell(map[string]string{"r/x.py": "the secret line of the reference", "r/b": "\xff", "z": "short"})
 	where.Judge = judgeFunc(func(q criteria.Question) (criteria.Answer, error) {
@@ -88,6 +88,18 @@ func TestJudgePrompt(t *testing.T) {
 	stored, _ := json.Marshal(results[0])
 	if text := string(stored) + results[0].Transcript; strings.Contains(text, "secret") || !strings.Contains(text, "[reference text removed]") {
 		t.Errorf("stored with the reference in it: %s", text)
+	}
+}
+
+// TestJudgeIsShownNothingOutside: a name that leads out of its tree is the
+// author's mistake.
+func TestJudgeIsShownNothingOutside(t *testing.T) {
+	for _, name := range []string{"/etc/passwd", "../../etc/passwd", "$TASK_DIR/../../etc/passwd"} {
+		in := input()
+		in.Files = []string{name}
+		where := saying(`{"score": 1, "rationale": ""}`)
+		where.Cell, where.TaskDir = newCell(nil), newCell(nil)
+		check(t, []expectation{{name: name, criterion: llm(in), where: where, author: "outside of the sandbox"}})
 	}
 }
 

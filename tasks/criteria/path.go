@@ -24,7 +24,7 @@ const listedMatches = 10
 // resolve finds what a criterion's path leads to (task-file 7.1): the literal
 // path when it exists, whatever it is, else the regular files that it matches
 // as a glob. No match is no error; an existing path outside of the sandbox is
-// a misuse.
+// a misuse, or scores 0.0 when only a link leads there.
 func (j *judging) resolve(ctx context.Context, name string) ([]match, error) {
 	literal := name
 	if literal == "" {
@@ -36,6 +36,9 @@ func (j *judging) resolve(ctx context.Context, name string) ([]match, error) {
 	file, err := j.where.Cell.Stat(ctx, literal)
 	if err == nil {
 		return []match{{name: literal, literal: true, kind: file.Type}}, nil
+	}
+	if errors.Is(err, ErrEscapes) {
+		return nil, escape(literal, j.where.Workspace)
 	}
 	// Below a file nothing exists, as for Python.
 	if !errors.Is(err, ErrNotExist) && !errors.Is(err, ErrNotDir) {

@@ -8,6 +8,9 @@ import (
 // Surroundings is what the criteria of one row are checked against.
 type Surroundings struct {
 	Cell Cell
+	// Workspace is where the cell has the sandbox root; "" when no absolute
+	// path can lead into it.
+	Workspace string
 	// Trajectory is what the agent did; nil: it is not known, and criteria
 	// that need it fail.
 	Trajectory *Trajectory
