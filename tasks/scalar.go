@@ -33,8 +33,8 @@ func resolvePlain(text string) (kind, any, error) {
 		return nullNode, nil, nil
 	case yamlBool.MatchString(text):
 		return boolNode, yamlBool.FindStringSubmatch(text)[1] != "", nil
-	case text == "=":
-		return 0, nil, fmt.Errorf("a lone = has a special meaning in YAML; quote it")
+	case text == "=", text == "<<":
+		return 0, nil, fmt.Errorf("a lone %s has a special meaning in YAML; quote it", text)
 	case yamlInt.MatchString(text):
 		i, err := parseYAMLInt(text)
 		return intNode, i, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -38,6 +39,9 @@ func parseYAML(data []byte, src *source, r *report) *node {
 		return nil
 	}
 	root, err := composeYAML(data)
+	if err != nil {
+		root, err = composeAgain(data, err)
+	}
 	if err != nil {
 		line, text := yamlError(err)
 		r.fail(&node{src: src, line: line, column: 1}, "", "not valid YAML: %s", quoteBare(text))
@@ -169,6 +173,9 @@ func (c *converter) convert(y *yaml.Node, depth int) (*node, int) {
 			c.report.fail(&n, "", "the tag %s is not allowed on a list", quote(y.Tag))
 		}
 		for _, child := range y.Content {
+			if key := endsInColon(y, child); key != nil {
+				child = &yaml.Node{Kind: yaml.MappingNode, Line: child.Line, Column: child.Column, Content: []*yaml.Node{key, {Kind: yaml.ScalarNode, Line: child.Line, Column: child.Column}}}
+			}
 			item, s := c.convert(child, depth+1)
 			n.items = append(n.items, item)
 			size += s
@@ -237,13 +244,22 @@ func (c *converter) mapping(n *node, y *yaml.Node, depth int) (size int) {
 	own := map[string]bool{}
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key, value := y.Content[i], y.Content[i+1]
-		v, s := c.convert(value, depth+1)
-		size += s + 1
+		if whole := endsInColon(y, key); whole != nil {
+			key = whole
+		}
 		if isMergeKey(key) {
-			size += c.merge(v, put)
+			v, s := c.convert(value, depth+1)
+			size += s + 1 + c.merge(v, put)
 			continue
 		}
-		k, _ := c.convert(key, depth+1)
+		if key.Kind == yaml.ScalarNode && key.Style == 0 && key.Value == "=" {
+			quoted := *key // special as a value only
+			quoted.Style = yaml.DoubleQuotedStyle
+			key = &quoted
+		}
+		k, _ := c.convert(key, depth+1) // first: its anchor may be used by the value
+		v, s := c.convert(value, depth+1)
+		size += s + 1
 		name, ok := Str(k.value())
 		if k.kind == listNode || k.kind == mapNode || !ok {
 			c.report.fail(k, "", "a key must be a string, not %s", k.kind)
@@ -256,6 +272,18 @@ func (c *converter) mapping(n *node, y *yaml.Node, depth int) (size int) {
 		put(pair{name, k, v}, false)
 	}
 	return size
+}
+
+// endsInColon returns a key for a plain scalar of a flow list or flow mapping
+// that ends in a colon: upstream reads [a:] as [{a: null}], yaml.v3 as ["a:"].
+// It is nil for all others.
+func endsInColon(parent, y *yaml.Node) *yaml.Node {
+	if parent.Style&yaml.FlowStyle == 0 || y.Kind != yaml.ScalarNode || y.Style != 0 || !strings.HasSuffix(y.Value, ":") {
+		return nil
+	}
+	key := *y
+	key.Value = strings.TrimSuffix(y.Value, ":")
+	return &key
 }
 
 func isMergeKey(key *yaml.Node) bool {
@@ -310,6 +338,10 @@ func (c *converter) tagged(n *node, y *yaml.Node) {
 	want, ok := map[string]kind{"!!null": nullNode, "!!bool": boolNode, "!!int": intNode, "!!float": floatNode, "!!timestamp": timeNode}[y.Tag]
 	if !ok {
 		c.report.fail(n, "", "the tag %s is not allowed here; write the plain value", quote(y.Tag))
+		return
+	}
+	if want == nullNode {
+		n.kind, n.scalar = nullNode, nil // upstream does not look at the text
 		return
 	}
 	k, value, err := resolvePlain(y.Value)

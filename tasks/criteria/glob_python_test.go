@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 // diskFiles are the files below a directory of this machine.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/jmespath"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 const script = `

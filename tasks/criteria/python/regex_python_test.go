@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 // regexCase is one pattern and the texts that it is searched in.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 // subCase is one call of re.sub.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"unicode"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 const classScript = `

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"podgrade/tasks/criteria/internal/peer"
 	"podgrade/tasks/criteria/python"
+	"podgrade/tasks/internal/peer"
 )
 
 const floatScript = `

@@ -20,7 +20,7 @@ func Ask(t *testing.T, script string, cases, results any) {
 	}
 	program, err := exec.LookPath("python3")
 	if err != nil {
-		t.Fatalf("differential tests need python3: apt-get install python3 python3-jmespath (%v)", err)
+		t.Fatalf("differential tests need python3: apt-get install python3 python3-jmespath python3-yaml (%v)", err)
 	}
 	command := exec.Command(program, "-W", "ignore", "-X", "utf8", "-c", script)
 	command.Stdin = bytes.NewReader(input)
@@ -28,7 +28,7 @@ func Ask(t *testing.T, script string, cases, results any) {
 	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("python3 failed: %v (for a missing module: apt-get install python3 python3-jmespath)\n%s", err, stderr.String())
+		t.Fatalf("python3 failed: %v (for a missing module: apt-get install python3 python3-jmespath python3-yaml)\n%s", err, stderr.String())
 	}
 	if err := json.Unmarshal(output, results); err != nil {
 		t.Fatalf("python3 printed no JSON: %v\n%.300s", err, output)
