@@ -58,3 +58,11 @@ var NetworkFault = networkFault
 
 // AwaitWorker waits until the worker is seen to be gone.
 func AwaitWorker(h *Host) { <-h.worker.gone }
+
+// LosePodman makes every Podman command fail, so that a test sees what is
+// answered without one; it is undone by calling what it returns.
+func (h *Host) LosePodman() (findAgain func()) {
+	path := h.podman
+	h.podman = "/nonexistent/podman"
+	return func() { h.podman = path }
+}

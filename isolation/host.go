@@ -49,6 +49,8 @@ type Host struct {
 	service *service
 	facts   map[string]*worker.RootFacts // of images, by id
 	swept   chan struct{}
+
+	lookups lookups // of images
 }
 
 // Runtime is the OCI runtime that starts cells.

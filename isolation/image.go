@@ -44,6 +44,10 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 	if reference == "" || strings.HasPrefix(reference, "-") {
 		return Image{}, &Fault{Kind: Refusal, Tried: "look up an image", Why: fmt.Errorf("%q cannot be the name of one", reference)}
 	}
+	if image, ok := h.lookups.find(reference); ok {
+		return image, nil
+	}
+	began := time.Now()
 	out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
 	if err != nil {
 		return Image{}, err
@@ -55,7 +59,11 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 	if err := json.Unmarshal(out, &found); err != nil || len(found) != 1 {
 		return Image{}, &Fault{Tried: "look up the image", On: reference, Why: fmt.Errorf("podman's answer describes %d images (%v)", len(found), err)}
 	}
-	return found[0].image(reference)
+	image, err := found[0].image(reference)
+	if err == nil {
+		h.lookups.keep(reference, image.clone(), began)
+	}
+	return image, err
 }
 
 // ImageByPin looks an image up by its id, whatever tags say now, or by its

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"podgrade/isolation"
@@ -29,8 +30,9 @@ func main() {
 	build := flag.String("build", "build", "`directory` that make build filled")
 	cells := flag.Int("cells", 60, "cells a measurement")
 	rows := flag.Int("rows", 200, "rows of the batch")
+	only := flag.String("only", "", "measure only these, of "+strings.Join(measurementNames(), ", ")+"; a `list` with commas")
 	flag.Parse()
-	if err := bench(*build, *cells, *rows); err != nil {
+	if err := bench(*build, *cells, *rows, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "podgrade-bench:", err)
 		os.Exit(1)
 	}
@@ -44,12 +46,51 @@ type suite struct {
 	image isolation.Image
 	cells int
 	rows  int
+	floor *floorRun // made when first needed
 	table table
 }
 
-func bench(build string, cells, rows int) error {
-	build, err := filepath.Abs(build)
+// measurements are all that the suite measures, in their order.
+var measurements = []struct {
+	name    string
+	measure func(*suite, context.Context) error
+}{
+	{"cell", (*suite).oneCell},
+	{"criteria", (*suite).manyCriteria},
+	{"batch", (*suite).batch},
+	{"row", (*suite).oneRow},
+	{"start", (*suite).starts},
+	{"memory", (*suite).memory},
+}
+
+func measurementNames() []string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// chosen are the names of a list with commas; none is all.
+func chosen(list string) ([]string, error) {
+	if list == "" {
+		return measurementNames(), nil
+	}
+	names := strings.Split(list, ",")
+	for _, name := range names {
+		if !slices.Contains(measurementNames(), name) {
+			return nil, fmt.Errorf("there is no measurement %q, only %s", name, strings.Join(measurementNames(), ", "))
+		}
+	}
+	return names, nil
+}
+
+func bench(build string, cells, rows int, only string) error {
+	names, err := chosen(only)
 	if err != nil {
+		return err
+	}
+	if build, err = filepath.Abs(build); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "podgrade-bench-")
@@ -67,9 +108,12 @@ func bench(build string, cells, rows int) error {
 	if err := s.makeImage(ctx); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{s.oneCell, s.manyCriteria, s.batch, s.oneRow, s.starts, s.memory} {
-		if err := measure(ctx); err != nil {
-			return err
+	for _, m := range measurements {
+		if !slices.Contains(names, m.name) {
+			continue
+		}
+		if err := m.measure(s, ctx); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	s.table.print(os.Stdout)
@@ -107,7 +151,7 @@ func (s *suite) oneCell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.newFloor(ctx, order)
+	f, err := s.floorRun(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +161,7 @@ func (s *suite) oneCell(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		floor = append(floor, d...)
+		floor = append(floor, d.Each...)
 		for range s.cells / 5 {
 			took, err := timed(func() error { return s.cell(ctx, order) })
 			if err != nil {

@@ -27,10 +27,13 @@ func met(value float64, target string) (bool, error) {
 	if _, err := fmt.Sscanf(target, "%s %g", &sign, &bound); err != nil {
 		return false, fmt.Errorf("target %q is no bound: %w", target, err)
 	}
-	if sign == "<=" {
+	switch sign {
+	case "<=":
 		return value <= bound, nil
+	case ">=":
+		return value >= bound, nil
 	}
-	return value >= bound, nil
+	return false, fmt.Errorf("target %q is no bound: it begins neither with <= nor with >=", target)
 }
 
 func (t *table) print(w io.Writer) {

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,11 +71,30 @@ func mountOverlay(target string, layers []string, upper, work string) error {
 		escaped[i] = escapeOverlay(l)
 	}
 	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,%s", strings.Join(escaped, ":"), escapeOverlay(upper), escapeOverlay(work), overlayOptions)
-	if len(data) < os.Getpagesize() {
-		return unix.Mount("overlay", target, "overlay", 0, data)
+	mount := func() error { return unix.Mount("overlay", target, "overlay", 0, data) }
+	if len(data) >= os.Getpagesize() {
+		mount = func() error { return mountManyLayers(target, layers, upper, work) }
 	}
-	return mountManyLayers(target, layers, upper, work)
+	// A Podman that ends takes a mount away that it had put over its store. Who
+	// finds the layers through that mount in the same instant gets EINVAL.
+	err := mount()
+	for range mountTries {
+		if !errors.Is(err, unix.EINVAL) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		// What the failed mount made there says that it was mounted once, which a
+		// volatile overlay may be only once.
+		if err := os.RemoveAll(filepath.Join(work, "work")); err != nil {
+			return err
+		}
+		err = mount()
+	}
+	return err
 }
+
+// mountTries is how often a mount is tried again that met a Podman.
+const mountTries = 20
 
 var overlayEscapes = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 

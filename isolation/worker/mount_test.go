@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -147,6 +148,53 @@ func TestEscapeOverlay(t *testing.T) {
 	for path, want := range map[string]string{"/a/b": "/a/b", "/a:b": `/a\:b`, "/a,b": `/a\,b`, `/a\b`: `/a\\b`, `/a\:,`: `/a\\\:\,`} {
 		if got := escapeOverlay(path); got != want {
 			t.Errorf("%s is escaped %s, want %s", path, got, want)
+		}
+	}
+}
+
+// Podman binds its store over itself and takes that away when it ends. A mount
+// that finds its layers through it meanwhile is made all the same.
+func TestAnOverlayIsMountedWhilePodmanEnds(t *testing.T) {
+	if !inNamespaces(t) {
+		return
+	}
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	layers := layersBelow(t, store, 2)
+	over, stopped := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(over)
+		<-stopped
+	}()
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if err := unix.Mount(store, store, "", unix.MS_BIND, ""); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Millisecond / 2)
+			_ = unix.Unmount(store, unix.MNT_DETACH)
+			time.Sleep(time.Millisecond / 2)
+		}
+	}()
+	for n := range 300 {
+		at := filepath.Join(dir, fmt.Sprint(n))
+		for _, sub := range []string{"root", "upper", "work"} {
+			if err := os.MkdirAll(filepath.Join(at, sub), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := mountOverlay(filepath.Join(at, "root"), layers, filepath.Join(at, "upper"), filepath.Join(at, "work")); err != nil {
+			t.Fatalf("mount %d: %v", n, err)
+		}
+		if err := unix.Unmount(filepath.Join(at, "root"), unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
