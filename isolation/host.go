@@ -43,6 +43,7 @@ type Host struct {
 	stderr  *tail
 	hello   worker.Hello
 
+	pulling sync.Mutex // held while an image is pulled
 	mu      sync.Mutex
 	cells   int
 	open    map[*cell]bool

@@ -144,9 +144,14 @@ const maxPodmanOutput = 16 << 20
 
 // runPodman runs one Podman command inside the worker's namespaces.
 func (h *Host) runPodman(ctx context.Context, args ...string) (stdout []byte, stderr string, code int, err error) {
+	return h.runPodmanOn(ctx, nil, args...)
+}
+
+// runPodmanOn runs one Podman command on an input; nil: /dev/null.
+func (h *Host) runPodmanOn(ctx context.Context, stdin *os.File, args ...string) (stdout []byte, stderr string, code int, err error) {
 	var out bytes.Buffer
 	errTail := &tail{max: 4 << 10}
-	code, err = h.execInside(ctx, append([]string{h.podman}, args...), podmanEnv(), nil, &limitedWriter{w: &out, left: maxPodmanOutput}, errTail)
+	code, err = h.execInside(ctx, append([]string{h.podman}, args...), podmanEnv(), stdin, &limitedWriter{w: &out, left: maxPodmanOutput}, errTail)
 	if err != nil {
 		return nil, "", 0, &Fault{Tried: "run podman " + args[0], Why: h.workerFault(err)}
 	}

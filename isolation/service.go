@@ -234,7 +234,7 @@ func (h *Host) Import(ctx context.Context, tar io.Reader, reference string, conf
 	}
 	report, err := images.Import(s.conn, tar, options)
 	if err != nil {
-		return oci.Pin{}, &Fault{Tried: "import the image", On: reference, Why: err}
+		return oci.Pin{}, &Fault{Tried: "import the image", On: reference, Why: saidByPodman(err), Do: "check that the archive is a whole root file system"}
 	}
 	image, err := h.Image(ctx, report.Id)
 	image.Pin.Reference = reference
@@ -243,7 +243,7 @@ func (h *Host) Import(ctx context.Context, tar io.Reader, reference string, conf
 
 // BuildOrder says what image to build.
 type BuildOrder struct {
-	Containerfile string // path
+	Containerfile string // path, from the current directory
 	ContextDir    string
 	Reference     string
 	Args          map[string]string
@@ -253,6 +253,9 @@ type BuildOrder struct {
 // Build builds an image without any network, neither for its steps nor to
 // pull what it builds on: that must be in the store.
 func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
+	if err := b.check(); err != nil {
+		return oci.Pin{}, err
+	}
 	s, err := h.podmanService(ctx)
 	if err != nil {
 		return oci.Pin{}, err
@@ -270,7 +273,7 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: err}
+		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: saidByPodman(err), Do: "correct the Containerfile; what it builds on must be in Podman's store: podgrade images ls"}
 	}
 	image, err := h.Image(ctx, report.ID)
 	image.Pin.Reference = b.Reference

@@ -102,6 +102,9 @@ func (a Accepted) Place() Place { return a.place }
 // Image is the reference to look the image up by when it is not pinned.
 func (a Accepted) Image() string { return a.terms.image }
 
+// Pulls tells whether the image may be fetched from its registry.
+func (a Accepted) Pulls() bool { return a.made && a.terms.pulls }
+
 // Capabilities is the bounding set of commands in the cell.
 func (a Accepted) Capabilities() []string { return slices.Clone(a.terms.capabilities) }
 

@@ -84,14 +84,20 @@ func (t *terms) plannedImage(r Request) error {
 			return nil
 		}
 		t.add(Build, docker.DockerfilePath, "an image is built from it, with all of its directory, and a cell of the image is started")
+		return nil
 	case r.WantsDefaultImage() && r.DefaultImage == "":
 		t.add(Image, "the default image", "a cell of it is started; none is set here")
+		return nil
 	case r.WantsDefaultImage():
 		t.image = r.DefaultImage
 		t.add(Image, t.image, "a cell of it is started; it is the default image")
 	default:
 		t.image = docker.Image
 		t.add(Image, t.image, "a cell of it is started")
+	}
+	if r.Pull && r.Phase == oci.Execute {
+		t.pulls = true
+		t.add(Pull, t.image, "it is fetched from its registry where Podman's store has none of that name, with this user's log-ins")
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ const (
 	Path         Kind = "path"         // a path of this host is read
 	Mount        Kind = "mount"        // a path of this host, where a cell sees it
 	Build        Kind = "build"        // an image is built from a Dockerfile
+	Pull         Kind = "pull"         // an image is fetched from its registry
 	SearchPath   Kind = "search path"  // recorded directories come first on PATH on this host
 	Judge        Kind = "judge"        // something is sent to a model on the caller's account
 	Command      Kind = "command"      // a recorded command line runs

@@ -25,6 +25,7 @@ type terms struct {
 	commands     []Grant
 	judges       []Grant
 	image        string
+	pulls        bool // the image may be fetched
 	capabilities []string
 	network      oci.Network
 	variables    []string // names, all set here

@@ -25,7 +25,10 @@ type Request struct {
 	// DefaultImage is the image of a planned row that names none; "": none is
 	// set.
 	DefaultImage string
-	Place        Place
+	// Pull: the operator asked to fetch an image that Podman's store has not
+	// (--pull missing). A grade never does.
+	Pull  bool
+	Place Place
 	// HostAllowed: the operator asked for the host (--allow-host-grading),
 	// which is the answer for reading there.
 	HostAllowed bool

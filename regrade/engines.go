@@ -13,6 +13,9 @@ type Engines interface {
 	// Image finds what a reference names now; isolation.ErrNoImage is wrapped
 	// when the store has nothing of that name.
 	Image(ctx context.Context, reference string) (isolation.Image, error)
+	// EnsureImage is Image, and fetches what the store has not where the policy
+	// says so.
+	EnsureImage(ctx context.Context, reference string, policy isolation.PullPolicy) (isolation.Image, error)
 	// ImageByPin finds a pinned image whatever its names are now;
 	// isolation.ErrNoImage is wrapped when the store no longer has it.
 	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)

@@ -42,6 +42,7 @@ type fakeEngines struct {
 	hazards []string
 
 	mu       sync.Mutex
+	policies []isolation.PullPolicy // of EnsureImage
 	orders   []isolation.Order
 	onHost   int
 	started  int
@@ -61,6 +62,11 @@ func (f *fakeEngines) Image(_ context.Context, reference string) (isolation.Imag
 		return image, nil
 	}
 	return isolation.Image{}, fmt.Errorf("look up %s: %w", reference, isolation.ErrNoImage)
+}
+
+func (f *fakeEngines) EnsureImage(ctx context.Context, reference string, policy isolation.PullPolicy) (isolation.Image, error) {
+	f.policies = append(f.policies, policy)
+	return f.Image(ctx, reference)
 }
 
 func (f *fakeEngines) ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error) {

@@ -29,6 +29,32 @@ func resolveImage(ctx context.Context, engines Engines, pin oci.Pin, accepted po
 	return image, accepted.Image(), err
 }
 
+// plannedImage finds the image that the execute phase of a row starts from: the
+// one that its task names, or the default one. It is fetched only where that
+// was accepted.
+func plannedImage(ctx context.Context, engines Engines, accepted policy.Accepted) (isolation.Image, error) {
+	name := accepted.Image()
+	if name == "" {
+		return isolation.Image{}, &Error{Kind: Refused, Tried: "choose the image of the agent's cell", Why: errNoDefaultImage, Do: getDefaultImage}
+	}
+	if accepted.Pulls() {
+		return engines.EnsureImage(ctx, name, isolation.PullMissing)
+	}
+	image, err := engines.EnsureImage(ctx, name, isolation.PullNever)
+	if errors.Is(err, isolation.ErrNoImage) {
+		err = &Error{Kind: Refused, Tried: "find the image", On: name, Why: isolation.ErrNoImage,
+			Do: "make it with podgrade images, or let it be fetched: --pull " + string(isolation.PullMissing)}
+	}
+	return image, err
+}
+
+// errNoDefaultImage is why a row that names no image is not executed.
+var errNoDefaultImage = errors.New("the task names no image, and no default image is set")
+
+// getDefaultImage is how to get one.
+const getDefaultImage = "make one with podgrade images import or build, or choose one of podgrade images ls, and name it: --default-image REFERENCE, " +
+	"PODGRADE_DEFAULT_IMAGE, or default_image in podgrade's configuration file"
+
 // missingPin says what the record pinned and what its reference names now.
 func missingPin(ctx context.Context, engines Engines, pin oci.Pin) error {
 	now := "no image has this name now"

@@ -17,6 +17,8 @@ type PlanOptions struct {
 	Request tasks.Request
 	// DefaultImage is the image of rows that name none; "": none is set.
 	DefaultImage string
+	// Pull: images may be fetched from their registries.
+	Pull bool
 	// Lookup finds a variable of this host.
 	Lookup func(name string) (string, bool)
 }

@@ -119,7 +119,7 @@ func (p *planner) request(row tasks.Row) policy.Request {
 		file = absolute
 	}
 	return policy.Request{
-		Task: row.Task, Place: policy.InCell, Planned: true, DefaultImage: p.options.DefaultImage,
+		Task: row.Task, Place: policy.InCell, Planned: true, DefaultImage: p.options.DefaultImage, Pull: p.options.Pull,
 		TaskFile: file, Lookup: p.options.Lookup,
 	}
 }
@@ -132,7 +132,7 @@ func (p *planner) needs(task *tasks.Task, one *PlannedRow) {
 		}
 	}
 	if one.DefaultImage && one.Image == "" {
-		need("a default image, for rows that name none: --default-image REFERENCE")
+		need("a default image, for rows that name none: " + getDefaultImage)
 	}
 	if value, _ := p.options.Lookup(oci.EnvInContainer); value == "1" {
 		need("a host that is no container: " + oci.EnvInContainer + "=1 says that podgrade itself runs in one; unset it where that is wrong")

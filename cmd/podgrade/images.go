@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,20 +18,34 @@ import (
 )
 
 const imagesHelp = `Makes images in Podman's store without a registry: nothing is pulled, and the
-steps of a build have no network.`
+steps of a build have no network.
+
+import takes a tar archive of a root file system, which becomes an image of one
+layer, or an image archive: what docker save or podman save wrote, or an OCI
+archive. Its images keep the names that the archive gives them; REFERENCE is one
+more name where it holds one image.`
 
 func imagesCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "images",
-		Usage:       "import and build images without a registry",
+		Usage:       "list, import and build images, without a registry",
 		Description: imagesHelp,
 		Subcommands: []*cli.Command{
 			{
-				Name: "import", Usage: "make an image of a root file system in a tar archive", ArgsUsage: "TAR REFERENCE",
+				Name: "ls", Usage: "list the images of Podman's store",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+					scratchFlag(),
+				},
+				OnUsageError: usageError, Action: listImages,
+			},
+			{
+				Name: "import", Usage: "make images of an archive", ArgsUsage: "TAR [REFERENCE]",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "user", Usage: "the image's `USER`"},
 					&cli.StringSliceFlag{Name: "env", Usage: "a variable of the image, `NAME=VALUE`"},
 					&cli.StringFlag{Name: "platform", Usage: "`OS/ARCH[/VARIANT]` instead of this machine's"},
+					scratchFlag(),
 				},
 				OnUsageError: usageError, Action: importImage,
 			},
@@ -37,11 +54,13 @@ func imagesCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "file", Usage: "the `CONTAINERFILE`; needed"},
 					&cli.StringFlag{Name: "tag", Usage: "the image's `REFERENCE`; needed"},
+					scratchFlag(),
 				},
 				OnUsageError: usageError, Action: buildImage,
 			},
 			{
 				Name: "show", Usage: "show what pins an image", ArgsUsage: "REFERENCE",
+				Flags:        []cli.Flag{scratchFlag()},
 				OnUsageError: usageError, Action: showImage,
 			},
 		},
@@ -55,7 +74,7 @@ func imagesCommand() *cli.Command {
 }
 
 func importImage(c *cli.Context) error {
-	if c.NArg() != 2 {
+	if c.NArg() != 1 && c.NArg() != 2 {
 		return usage(c, "images import takes a tar archive and a reference, and %d arguments were given", c.NArg())
 	}
 	tar, err := os.Open(c.Args().First())
@@ -67,10 +86,13 @@ func importImage(c *cli.Context) error {
 		return &regrade.Error{Kind: regrade.User, Tried: "import an image", On: tar.Name(), Why: errors.New("it is a directory"), Do: "name a tar archive"}
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
-		pin, err := host.Import(ctx, tar, c.Args().Get(1), isolation.ImageConfig{
+		pins, err := host.ImportFile(ctx, tar, c.Args().Get(1), isolation.ImageConfig{
 			User: c.String("user"), Env: c.StringSlice("env"), Platform: c.String("platform"),
 		})
-		return printPin(c, pin, err)
+		for _, pin := range pins {
+			printPin(c, pin, nil)
+		}
+		return err
 	})
 }
 
@@ -102,9 +124,42 @@ func showImage(c *cli.Context) error {
 	})
 }
 
+func listImages(c *cli.Context) error {
+	if c.NArg() != 0 {
+		return usage(c, "images ls takes no arguments, and %d were given", c.NArg())
+	}
+	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
+		images, err := host.Images(ctx)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return printJSON(c.App.Writer, images)
+		}
+		return printImages(c.App.Writer, images)
+	})
+}
+
+// printImages prints a line for each name of an image.
+func printImages(w io.Writer, images []isolation.Listed) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "REFERENCE\tID\tPLATFORM\tSIZE\tMADE")
+	for _, image := range images {
+		names := image.References
+		if len(names) == 0 {
+			names = []string{"(no name)"}
+		}
+		for _, name := range names {
+			fmt.Fprintf(t, "%s\t%.12s\t%s\t%.1f MB\t%s\n", policy.Neutral(name), policy.Neutral(image.Pin.ID),
+				policy.Neutral(image.Pin.Platform), float64(image.Bytes)/1e6, image.Made.Format(time.DateOnly))
+		}
+	}
+	return t.Flush()
+}
+
 // withHost starts podgrade's place on this machine for one piece of work.
 func withHost(c *cli.Context, do func(context.Context, *isolation.Host) error) error {
-	host, err := isolation.Start(c.Context, isolation.Options{Log: policy.NeutralWriter(c.App.ErrWriter)})
+	host, err := isolation.Start(c.Context, isolation.Options{Scratch: c.String("scratch"), Log: policy.NeutralWriter(c.App.ErrWriter)})
 	if err != nil {
 		return err
 	}

@@ -39,12 +39,20 @@ func plan(c *cli.Context, chosen *selection) error {
 	if err != nil {
 		return err
 	}
+	image, err := defaultImage(c)
+	if err != nil {
+		return err
+	}
+	pull, err := pulls(c)
+	if err != nil {
+		return err
+	}
 	files, unmatched, err := regrade.FindTaskFiles(c.Args().Slice())
 	if err != nil {
 		return err
 	}
 	made, err := regrade.MakePlan(c.Context, files, regrade.PlanOptions{
-		Request: request, DefaultImage: c.String("default-image"), Lookup: os.LookupEnv,
+		Request: request, DefaultImage: image, Pull: pull, Lookup: os.LookupEnv,
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,8 @@ func (s *selection) flags() []cli.Flag {
 		&cli.IntFlag{Name: "sample", Usage: "take `N` rows of each dataset, always the same ones"},
 		&cli.IntFlag{Name: "sample-per-stratum", Usage: "take at most `N` rows of each stratum of a dataset"},
 		&cli.IntFlag{Name: "repeats", Usage: "make `N` replicates of each row"},
-		&cli.StringFlag{Name: "default-image", EnvVars: []string{"PODGRADE_DEFAULT_IMAGE"}, Usage: "the image of rows that name none, a `REFERENCE`"},
+		defaultImageFlag(),
+		pullFlag(),
 	}
 }
 

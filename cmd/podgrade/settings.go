@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"gopkg.in/yaml.v3"
+
+	"podgrade/isolation"
+	"podgrade/regrade"
+)
+
+// settings is podgrade's configuration file.
+type settings struct {
+	DefaultImage string // image of rows that name none
+}
+
+// maxSettings caps what is read of the configuration file, in bytes.
+const maxSettings = 64 << 10
+
+// settingsFile is the path of the configuration file; "" when neither
+// XDG_CONFIG_HOME nor HOME says where it would be.
+func settingsFile() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "podgrade", "config.yaml")
+}
+
+// readSettings reads the configuration file; one that is not there says
+// nothing, and one that cannot be understood is an error.
+func readSettings(name string) (settings, error) {
+	var s settings
+	if name == "" {
+		return s, nil
+	}
+	wrong := func(err error) error {
+		return &regrade.Error{Kind: regrade.User, Tried: "read the configuration file", On: name, Why: err, Do: "correct it, or remove it; its one key is " + defaultImageKey}
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, wrong(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return s, wrong(errors.Join(err, errors.New("it is no regular file")))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err == nil && len(text) > maxSettings {
+		err = fmt.Errorf("it is larger than %d bytes", maxSettings)
+	}
+	if err != nil {
+		return s, wrong(err)
+	}
+	var keys map[string]string
+	if yaml.Unmarshal(text, &keys) != nil {
+		return s, wrong(errors.New("it does not hold KEY: TEXT on each line"))
+	}
+	for key, value := range keys {
+		if key != defaultImageKey {
+			return s, wrong(fmt.Errorf("%q is no key of it", key))
+		}
+		s.DefaultImage = value
+	}
+	return s, nil
+}
+
+// defaultImageKey is the one key of the configuration file.
+const defaultImageKey = "default_image"
+
+func defaultImageFlag() cli.Flag {
+	return &cli.StringFlag{Name: "default-image", EnvVars: []string{"PODGRADE_DEFAULT_IMAGE"},
+		Usage: "the image of rows that name none, a `REFERENCE`; else default_image of the configuration file"}
+}
+
+// defaultImage is the image of rows that name none: the option's, else the
+// variable's, else that of the configuration file. "" when none says one:
+// what needs it is refused with what to do.
+func defaultImage(c *cli.Context) (string, error) {
+	if image := c.String("default-image"); image != "" { // by the option or by the variable
+		return image, nil
+	}
+	s, err := readSettings(settingsFile())
+	return s.DefaultImage, err
+}
+
+func pullFlag() cli.Flag {
+	return &cli.StringFlag{Name: "pull", Value: string(isolation.PullNever),
+		Usage: "images that Podman's store has not: never fetched, or missing: fetched from their registries", DefaultText: string(isolation.PullNever)}
+}
+
+// pulls tells whether images may be fetched from their registries.
+func pulls(c *cli.Context) (bool, error) {
+	policy := c.String("pull")
+	if !slices.Contains(isolation.PullPolicies(), policy) {
+		return false, usage(c, "--pull is one of %s, not %q", strings.Join(isolation.PullPolicies(), ", "), policy)
+	}
+	return policy == string(isolation.PullMissing), nil
+}

@@ -1,0 +1,70 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"podgrade/oci"
+)
+
+// Listed is an image as a list shows it.
+type Listed struct {
+	Pin        oci.Pin   `json:"pin"`
+	References []string  `json:"references"` // none: no name leads to it
+	Bytes      int64     `json:"bytes"`
+	Made       time.Time `json:"made"`
+}
+
+// Images lists what Podman's store holds, the newest first.
+func (h *Host) Images(ctx context.Context) ([]Listed, error) {
+	lines, err := h.podmanSays(ctx, "image", "ls", "--quiet", "--no-trunc")
+	if err != nil {
+		return nil, &Fault{Tried: "list the images", Why: err, Do: "see what `podman image ls` says"}
+	}
+	ids := []string{}
+	for id := range strings.FieldsSeq(lines) { // one for each name
+		if id = strings.TrimPrefix(id, "sha256:"); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return []Listed{}, nil
+	}
+	out, said, code, err := h.runPodman(ctx, append([]string{"image", "inspect", "--format", "json", "--"}, ids...)...)
+	if err == nil && code != 0 && !errors.Is(imageFault("", said), ErrNoImage) { // one may have been removed meanwhile
+		err = imageFault("", said)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return listed(out)
+}
+
+// listed reads what podman image inspect says.
+func listed(text []byte) ([]Listed, error) {
+	var found []struct {
+		inspected
+		Size    int64
+		Created time.Time
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, &Fault{Tried: "list the images", Why: fmt.Errorf("read podman's answer: %w", err)}
+	}
+	list := []Listed{}
+	for _, one := range found {
+		image, err := one.image("")
+		if err != nil {
+			return nil, err
+		}
+		if len(one.RepoTags) > 0 {
+			image.Pin.Reference = one.RepoTags[0]
+		}
+		list = append(list, Listed{Pin: image.Pin, References: append([]string{}, one.RepoTags...), Bytes: one.Size, Made: one.Created.UTC()})
+	}
+	return list, nil
+}
