@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -130,6 +131,13 @@ func (c *cell) live(ctx context.Context) (*protocol.Client, error) {
 
 // Run implements Cell.
 func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
+	var input io.Reader
+	if command.Stdin != nil {
+		input = bytes.NewReader(command.Stdin)
+	}
+	if len(command.Stdin) > MaxStdin {
+		return Exit{}, fmt.Errorf("%w: the command's standard input has %d bytes, the limit is %d", ErrTooLarge, len(command.Stdin), MaxStdin)
+	}
 	client, err := c.live(ctx)
 	if err != nil {
 		return Exit{}, err
@@ -141,7 +149,7 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 		defer cancel()
 	}
 	started := time.Now()
-	answer, err := client.Do(waiting, c.runRequest(command), protocol.Sinks{Stdout: command.Stdout, Stderr: command.Stderr})
+	answer, err := client.Feed(waiting, c.runRequest(command), input, protocol.Sinks{Stdout: command.Stdout, Stderr: command.Stderr})
 	switch {
 	case err == nil && answer.Failure != nil:
 		return Exit{}, failure(answer.Failure)
@@ -161,8 +169,7 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 func (c *cell) runRequest(command Command) protocol.Request {
 	return protocol.Request{Op: protocol.OpRun, Run: &protocol.Run{
 		Argv: command.Argv, Env: command.Env, Dir: command.Dir, Umask: 0o022, Timeout: command.Timeout,
-		Limits: commandLimits(c.order.Plan.Limits, c.host.hello.Rlimits), PathCandidates: command.PathCandidates,
-		Exclude: oci.WorkspacePath, Landlock: true,
+		Limits: commandLimits(c.order.Plan.Limits, c.host.hello.Rlimits), Landlock: true,
 	}}
 }
 
@@ -321,24 +328,32 @@ func (c *cell) List(ctx context.Context, base, name string, limit int64) ([]prot
 }
 
 func (c *cell) path(ctx context.Context, op protocol.Op, p protocol.Path, content io.Writer) (protocol.Answer, error) {
+	waiting, cancel := context.WithTimeout(ctx, pathGrace)
+	defer cancel()
+	return c.question(ctx, waiting, protocol.Request{Op: op, Path: &p}, nil, content)
+}
+
+// question asks the supervisor something that is no command, and waits for the
+// answer as long as waiting lasts, which ends with ctx.
+func (c *cell) question(ctx, waiting context.Context, q protocol.Request, input io.Reader, content io.Writer) (protocol.Answer, error) {
 	client, err := c.live(ctx)
 	if err != nil {
 		return protocol.Answer{}, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, pathGrace)
-	defer cancel()
-	answer, err := client.Do(waiting, protocol.Request{Op: op, Path: &p}, protocol.Sinks{Content: content})
+	answer, err := client.Feed(waiting, q, input, protocol.Sinks{Content: content})
 	switch {
+	case errors.Is(err, protocol.ErrSource):
+		return answer, &Fault{Tried: "read what is to be put into the cell", Why: err}
 	case err == nil && answer.Failure != nil:
 		return answer, failure(answer.Failure)
 	case err == nil:
 		return answer, nil
 	case ctx.Err() != nil:
 		return answer, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
+	case waiting.Err() != nil:
 		// What commands left running keeps the supervisor from answering:
 		// their own doing.
-		late := fmt.Errorf("%w: the cell did not answer within %v", ErrBroken, pathGrace)
+		late := fmt.Errorf("%w: the cell did not answer in time", ErrBroken)
 		if err := c.endBy(ctx, client); err != nil {
 			return answer, err
 		}
@@ -364,6 +379,7 @@ func failure(f *protocol.Failure) error {
 	kinds := map[protocol.FailureKind]error{
 		protocol.NotExist: ErrNotExist, protocol.Escapes: ErrEscapes, protocol.NotRegular: ErrNotRegular,
 		protocol.NotDir: ErrNotDir, protocol.TooLarge: ErrTooLarge, protocol.Denied: ErrDenied, protocol.NoProgram: ErrNoProgram,
+		protocol.NoSpace: ErrNoSpace,
 	}
 	kind := kinds[f.Kind]
 	if kind == nil {

@@ -24,6 +24,20 @@ type Cell interface {
 	Read(ctx context.Context, base, name string, limit int64, w io.Writer) (protocol.File, error)
 	// List returns the entries of a directory, sorted by name.
 	List(ctx context.Context, base, name string, limit int64) ([]protocol.File, error)
+	// Put makes what name says below base, owned by the image's user, with the
+	// directories that lead to it (0755). A regular file or a link takes the
+	// place of what is there, unless that is a directory; a directory that is
+	// there gets the mode and the time. It follows no link out of base. content
+	// is read to its end for a regular file, else nil.
+	Put(ctx context.Context, base, name string, entry Entry, content io.Reader) error
+	// Remove removes what name says below base, and all below that, following
+	// no link; "." removes what base holds, and leaves base. What is not there
+	// is no error.
+	Remove(ctx context.Context, base, name string) error
+	// EndProcesses ends every process but the supervisor, and says which were
+	// alive besides it and the commands under way, capped as protocol says.
+	// With ErrAlive one of them could not be ended from inside.
+	EndProcesses(ctx context.Context) ([]Process, error)
 	// CheckImage tells whether the image's layers are all still there. It comes
 	// after the last criterion and before any verdict is written. The error
 	// wraps ErrNoImage when one is gone.
@@ -42,8 +56,9 @@ type Cell interface {
 	Close() error
 }
 
-// Errors of Cell.Stat, Cell.Read and Cell.List, and of Cell.Run for
-// ErrNoProgram. They are wrapped.
+// Errors of Cell.Stat, Cell.Read, Cell.List, Cell.Put and Cell.Remove, of
+// Cell.Run for ErrNoProgram and ErrTooLarge, of Cell.EndProcesses for ErrAlive.
+// They are wrapped.
 var (
 	ErrNotExist   = errors.New("no such file or directory")
 	ErrEscapes    = errors.New("path leads outside of its base")
@@ -53,7 +68,25 @@ var (
 	ErrDenied     = errors.New("permission denied")
 	ErrBroken     = errors.New("input/output error")
 	ErrNoProgram  = errors.New("no such program in the cell")
+	ErrAlive      = errors.New("a process cannot be ended from inside the cell")
 )
+
+// ErrNoSpace is wrapped when the disk is full: a fault of the host.
+var ErrNoSpace = errors.New("no space left on the disk")
+
+// Entry is what Put makes.
+type Entry struct {
+	Type    protocol.FileType // protocol.Regular, Directory or Symlink
+	Mode    uint32            // permission bits; those of a link are not looked at
+	Target  string            // of a link
+	ModTime time.Time         // zero: now
+}
+
+// Process is a process that was alive in a cell.
+type Process = protocol.Process
+
+// Port is a port that such a process had.
+type Port = protocol.Port
 
 // Places are the directories of a cell as its commands see them: fixed paths
 // in a container, the private views' own on the host.
@@ -94,15 +127,17 @@ type Order struct {
 	Log io.Writer
 }
 
+// MaxStdin is the most standard input that a command can be given, in bytes.
+const MaxStdin = protocol.MaxStdin
+
 // Command is one command of a cell.
 type Command struct {
 	Argv    []string
-	Env     []string // complete: nothing is added but PATH candidates
+	Env     []string // complete
 	Dir     string
 	Timeout time.Duration // 0: none
-	// PathCandidates are put in front of PATH, those that are directories in
-	// the cell and lie neither in the workspace nor below it.
-	PathCandidates []string
+	// Stdin is the whole standard input, at most MaxStdin bytes; nil: /dev/null.
+	Stdin []byte
 	// Stdout and Stderr receive the streams as they come; nil: dropped.
 	Stdout, Stderr io.Writer
 }

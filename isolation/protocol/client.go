@@ -17,6 +17,9 @@ var ErrClosed = errors.New("the channel to the supervisor ended")
 // ErrSink is wrapped by the error of a Do whose sink refused what came.
 var ErrSink = errors.New("what a request sent could not be kept")
 
+// ErrSource is wrapped by the error of a Feed whose input could not be read.
+var ErrSource = errors.New("what a request needed could not be read")
+
 // Sinks receive the streams of one request as they come; nil drops a stream.
 // They are written to one at a time, from the Client's own goroutine: a sink
 // that blocks holds up every request, and through the pipes the commands.
@@ -47,6 +50,10 @@ type call struct {
 	path  *Path
 	files []File
 	done  chan Answer
+
+	feeding sync.Mutex // held while the input is read
+	fed     bool       // read no more of it
+	source  error      // why it could not be read
 }
 
 // NewClient starts to read r, the supervisor's output. Frames are written to w.
@@ -99,6 +106,13 @@ func (c *Client) Hello(ctx context.Context) error {
 // chooses the ID. A Failure is part of the answer, not an error. When ctx ends
 // first the request goes on in the cell, and what it still sends is dropped.
 func (c *Client) Do(ctx context.Context, q Request, sinks Sinks) (Answer, error) {
+	return c.Feed(ctx, q, nil, sinks)
+}
+
+// Feed is Do for a request with input, which is read to its end; nil: there is
+// none. After Feed returned it is not read any more.
+func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sinks) (Answer, error) {
+	q.Input = input != nil
 	k := &call{sinks: sinks, path: q.Path, done: make(chan Answer, 1)}
 	id, err := c.enter(k)
 	if err != nil {
@@ -110,16 +124,19 @@ func (c *Client) Do(ctx context.Context, q Request, sinks Sinks) (Answer, error)
 		c.forget(id, err)
 		return Answer{}, err
 	}
+	if input != nil {
+		go c.feed(k, id, input)
+	}
 	select {
 	case a := <-k.done:
-		return a, k.sinkError()
+		return a, k.failed()
 	case <-c.done:
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("wait for the answer to a %s request: %w", q.Op, ctx.Err())
 	}
 	select { // the answer may have been the last frame
 	case a := <-k.done:
-		return a, k.sinkError()
+		return a, k.failed()
 	default:
 		return Answer{}, c.Err()
 	}
@@ -214,7 +231,7 @@ func (c *Client) frame(kind Kind, payload []byte) error {
 			return fmt.Errorf("%w: the supervisor greets twice", ErrFrame)
 		}
 	case KindOutput:
-		id, stream, data, err := ParseChunk(payload)
+		id, stream, data, err := ParseChunk(kind, payload)
 		if err != nil {
 			return err
 		}
@@ -291,16 +308,56 @@ func below(dir, name string) string {
 	return dir + "/" + name
 }
 
-// leave waits for a sink that is being written to, and shuts all of them.
+// leave waits for a sink that is being written to and for an input that is being
+// read, and shuts all of them.
 func (k *call) leave() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.gone = true
+	k.mu.Unlock()
+	k.feeding.Lock()
+	k.fed = true
+	k.feeding.Unlock()
 }
 
-// sinkError is the first refusal of a sink.
-func (k *call) sinkError() error {
+// failed is the first refusal of a sink, or why the input could not be read.
+func (k *call) failed() error {
+	k.feeding.Lock()
+	source := k.source
+	k.feeding.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.sink
+	return errors.Join(k.sink, source)
+}
+
+// feed sends the input of a call, and in any case an end to it: the supervisor
+// expects one, whatever it has answered meanwhile. A frame that cannot be
+// written whole ends the channel.
+func (c *Client) feed(k *call, id uint32, input io.Reader) {
+	buf := make([]byte, ChunkSize)
+	for stream := Input; stream == Input; {
+		var n int
+		n, stream = k.take(input, buf)
+		if err := c.w.WriteChunk(id, stream, buf[:n]); err != nil {
+			c.end(fmt.Errorf("write to the supervisor: %w", err))
+			return
+		}
+	}
+}
+
+// take reads what the next chunk carries.
+func (k *call) take(input io.Reader, buf []byte) (int, Stream) {
+	k.feeding.Lock()
+	defer k.feeding.Unlock()
+	if k.fed {
+		return 0, InputVoid
+	}
+	n, err := input.Read(buf)
+	switch err {
+	case nil:
+		return n, Input
+	case io.EOF:
+		return n, InputEnd
+	}
+	k.source = fmt.Errorf("%w: %w", ErrSource, err)
+	return 0, InputVoid
 }

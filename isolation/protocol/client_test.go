@@ -97,7 +97,7 @@ func TestClientHello(t *testing.T) {
 		"good":    {func(h Hello) Hello { return h }, ""},
 		"nonce":   {func(h Hello) Hello { h.Nonce += "x"; return h }, "another nonce"},
 		"none":    {func(h Hello) Hello { h.Nonce = ""; return h }, "another nonce"},
-		"version": {func(h Hello) Hello { h.Version++; return h }, "version 2"},
+		"version": {func(h Hello) Hello { h.Version++; return h }, fmt.Sprintf("version %d", Version+1)},
 	} {
 		p := newPeer(t)
 		go func() {

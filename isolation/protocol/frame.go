@@ -18,7 +18,7 @@ import (
 
 // Version of the protocol. Host and supervisor are installed together and must
 // agree exactly.
-const Version = 1
+const Version = 2
 
 // MaxFrame is the largest frame either side accepts, in bytes.
 const MaxFrame = 1 << 20
@@ -35,6 +35,7 @@ const (
 	KindRequest Kind = 'Q' // JSON Request, host to cell
 	KindAnswer  Kind = 'A' // JSON Answer, cell to host, ends a request unless More is set
 	KindOutput  Kind = 'O' // chunk header (request id, stream), then bytes; cell to host
+	KindInput   Kind = 'I' // the same; host to cell
 )
 
 // Stream says which stream of a request a chunk belongs to.
@@ -45,6 +46,10 @@ const (
 	Stdout  Stream = 1
 	Stderr  Stream = 2
 	Content Stream = 3 // bytes of a file that was read
+
+	Input     Stream = 4 // bytes for a command or a file; more follow
+	InputEnd  Stream = 5 // the last bytes, possibly none
+	InputVoid Stream = 6 // there will be no end: what was sent is worth nothing
 )
 
 // ErrFrame is wrapped by every error about a frame that breaks the protocol.
@@ -84,11 +89,16 @@ func (w *Writer) Write(kind Kind, payload ...[]byte) error {
 }
 
 // WriteChunk writes one chunk of a request's stream, at most ChunkSize bytes.
+// The stream tells which way it goes.
 func (w *Writer) WriteChunk(id uint32, stream Stream, data []byte) error {
 	var head [chunkHeader]byte
 	binary.BigEndian.PutUint32(head[:], id)
 	head[4] = byte(stream)
-	return w.Write(KindOutput, head[:], data)
+	kind := KindOutput
+	if stream >= Input {
+		kind = KindInput
+	}
+	return w.Write(kind, head[:], data)
 }
 
 // Reader reads frames. The payload it returns is valid until the next call.
@@ -123,13 +133,16 @@ func (r *Reader) Read() (Kind, []byte, error) {
 	return Kind(r.head[4]), r.buf, nil
 }
 
-// ParseChunk splits the payload of a KindOutput frame.
-func ParseChunk(payload []byte) (id uint32, stream Stream, data []byte, err error) {
+// ParseChunk splits the payload of a KindOutput or KindInput frame.
+func ParseChunk(kind Kind, payload []byte) (id uint32, stream Stream, data []byte, err error) {
 	if len(payload) < chunkHeader {
 		return 0, 0, nil, fmt.Errorf("%w: a chunk of %d bytes has no header", ErrFrame, len(payload))
 	}
-	stream = Stream(payload[4])
-	if stream < Stdout || stream > Content {
+	first, last := Stdout, Content
+	if kind == KindInput {
+		first, last = Input, InputVoid
+	}
+	if stream = Stream(payload[4]); stream < first || stream > last {
 		return 0, 0, nil, fmt.Errorf("%w: stream %d is unknown", ErrFrame, stream)
 	}
 	return binary.BigEndian.Uint32(payload), stream, payload[chunkHeader:], nil

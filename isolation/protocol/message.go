@@ -19,6 +19,8 @@ const (
 	OpStat    Op = "stat"    // describe what a path leads to
 	OpRead    Op = "read"    // send the bytes of a regular file
 	OpList    Op = "list"    // list a directory
+	OpPut     Op = "put"     // make a file, a directory or a symbolic link
+	OpRemove  Op = "remove"  // remove a file, or a directory with all below it
 	OpKillAll Op = "killall" // end every process but the supervisor
 	OpOpen    Op = "open"    // try system calls that must be refused
 )
@@ -30,13 +32,22 @@ type Request struct {
 	Op   Op     `json:"op"`
 	Run  *Run   `json:"run,omitempty"`
 	Path *Path  `json:"path,omitempty"`
+	Put  *Put   `json:"put,omitempty"` // what OpPut makes at Path
+	// Input: bytes follow in KindInput frames, until one of them ends them: the
+	// standard input of OpRun, at most MaxStdin, or the content of OpPut. They
+	// follow even when the answer comes first.
+	Input bool `json:"input,omitempty"`
 	// Calls are the names of the system calls to try, of OpOpen.
 	Calls []string `json:"calls,omitempty"`
 }
 
-// Run describes a command. It runs in a session of its own, with /dev/null as
-// its standard input, no controlling terminal and no other inherited
-// descriptor.
+// MaxStdin is the most standard input that a command can be given, in bytes: the
+// supervisor holds it until the command has read it.
+const MaxStdin = 4 << 20
+
+// Run describes a command. It runs in a session of its own, with a pipe that
+// holds its input or /dev/null as its standard input, no controlling terminal
+// and no other inherited descriptor.
 type Run struct {
 	Argv    []string      `json:"argv"`
 	Env     []string      `json:"env"`
@@ -46,12 +57,6 @@ type Run struct {
 	// Limits are set on the command itself, after the fork: so they may be
 	// lower than the supervisor's own.
 	Limits []Limit `json:"limits,omitempty"`
-	// PathCandidates are directories that are put in front of PATH, those that
-	// exist in the cell (absolute, a directory, outside of Exclude).
-	PathCandidates []string `json:"path_candidates,omitempty"`
-	// Exclude is the directory that no PathCandidate may be or lie below, every
-	// link resolved: the workspace; empty: none.
-	Exclude string `json:"exclude,omitempty"`
 	// Landlock gives the command a Landlock domain of its own where the kernel
 	// has it, so that what one command left behind cannot trace the next.
 	Landlock bool `json:"landlock"`
@@ -72,6 +77,15 @@ type Path struct {
 	// Limit caps the bytes that a read sends, or the entries that a list sends;
 	// what is larger is TooLarge. 0 allows nothing but an empty file or directory.
 	Limit int64 `json:"limit,omitempty"`
+}
+
+// Put is what OpPut makes. It belongs to the supervisor's user. A regular file
+// or a link takes the place of what is there, unless that is a directory.
+type Put struct {
+	Type    FileType  `json:"type"` // Regular, Directory or Symlink
+	Mode    uint32    `json:"mode"` // permission bits with setuid, setgid, sticky; none of a link
+	Target  string    `json:"target,omitempty"`
+	ModTime time.Time `json:"-"` // zero: now; on the wire as numbers
 }
 
 // Answer ends a request. Failure is set when the question could not be
@@ -136,7 +150,7 @@ type FileType string
 const (
 	Regular   FileType = "regular"
 	Directory FileType = "directory"
-	Symlink   FileType = "symlink" // only in a list
+	Symlink   FileType = "symlink" // only in a list, and to be made
 	Fifo      FileType = "fifo"
 	Socket    FileType = "socket"
 	CharDev   FileType = "chardev"
@@ -146,6 +160,33 @@ const (
 // KillCount is the outcome of OpKillAll.
 type KillCount struct {
 	Stuck bool `json:"stuck"` // some process is still alive
+	// Ended are the processes that were alive, but for the supervisor and the
+	// commands under way, by number; at most MaxProcesses.
+	Ended []Process `json:"ended,omitempty"`
+}
+
+// What a list of processes holds at most.
+const (
+	MaxProcesses   = 200
+	MaxPorts       = 32  // of one process
+	MaxCommandLine = 400 // bytes
+)
+
+// Process is a process that was alive.
+type Process struct {
+	// PID is 0 for ports that belong to no process that the supervisor can look
+	// into.
+	PID int `json:"pid"`
+	// Name and Command are empty for a process that it cannot look into.
+	Name    string `json:"name"`
+	Command string `json:"command"` // the arguments, with spaces between them
+	Ports   []Port `json:"ports,omitempty"`
+}
+
+// Port is a TCP port that is listened on, or a bound UDP port.
+type Port struct {
+	Protocol string `json:"protocol"` // tcp, tcp6, udp, udp6
+	Port     uint16 `json:"port"`
 }
 
 // Failure says why a question could not be answered.
@@ -165,6 +206,7 @@ const (
 	NotDir     FailureKind = "not_dir"     // asked to list what is no directory
 	TooLarge   FailureKind = "too_large"   // larger than Limit
 	Denied     FailureKind = "denied"      // EACCES or EPERM
+	NoSpace    FailureKind = "no_space"    // the disk is full, or the user's share of it
 	NoProgram  FailureKind = "no_program"  // Argv[0] is not in the cell or cannot be executed
 	Broken     FailureKind = "broken"      // any other error (EIO, ESTALE, ENOMEM ...)
 )

@@ -37,7 +37,7 @@ func TestFramesRoundTrip(t *testing.T) {
 	if err != nil || kind != KindOutput {
 		t.Fatalf("got %q, %v", kind, err)
 	}
-	if id, stream, data, err := ParseChunk(payload); err != nil || id != 7 || stream != Stderr || string(data) != "chunk" {
+	if id, stream, data, err := ParseChunk(kind, payload); err != nil || id != 7 || stream != Stderr || string(data) != "chunk" {
 		t.Errorf("got %d %d %q, %v", id, stream, data, err)
 	}
 	if kind, payload, err := r.Read(); err != nil || kind != KindAnswer || len(payload) != MaxFrame-1 {
@@ -62,8 +62,13 @@ func TestBrokenFrames(t *testing.T) {
 		}
 	}
 	for _, payload := range []string{"", "\x00\x00\x00\x01", "\x00\x00\x00\x01\x00", "\x00\x00\x00\x01\x04"} {
-		if _, _, _, err := ParseChunk([]byte(payload)); !errors.Is(err, ErrFrame) {
+		if _, _, _, err := ParseChunk(KindOutput, []byte(payload)); !errors.Is(err, ErrFrame) {
 			t.Errorf("chunk %q: %v", payload, err)
+		}
+	}
+	for _, payload := range []string{"", "\x00\x00\x00\x01", "\x00\x00\x00\x01\x03", "\x00\x00\x00\x01\x07"} {
+		if _, _, _, err := ParseChunk(KindInput, []byte(payload)); !errors.Is(err, ErrFrame) {
+			t.Errorf("input %q: %v", payload, err)
 		}
 	}
 }
@@ -100,10 +105,12 @@ func TestMessagesRoundTrip(t *testing.T) {
 	run := Request{ID: math.MaxUint32, Op: OpRun, Run: &Run{
 		Argv: []string{"sh", "-c", "printf '\\n\xff'"}, Env: []string{"A=\xff", "B=\\"}, Dir: "/\xfe", Umask: 0o22,
 		Timeout: time.Minute, Limits: []Limit{{Resource: 7, Value: math.MaxUint64}},
-		PathCandidates: []string{"/opt/\xff"}, Exclude: "/w\xff", Landlock: true,
-	}}
+		Landlock: true,
+	}, Input: true}
 	read := Request{ID: 1, Op: OpRead, Path: &Path{Base: "/w\xff", Name: "<\u2028>\xff", Limit: math.MaxInt64}}
-	for _, q := range []Request{run, read, {Op: OpKillAll}} {
+	file := Request{Op: OpPut, Path: &Path{Base: "/", Name: "\xfe"}, Put: &Put{Type: Regular, Mode: 0o4755, ModTime: time.Unix(-1, 7).UTC()}, Input: true}
+	link := Request{Op: OpPut, Path: &Path{Base: "/", Name: "a"}, Put: &Put{Type: Symlink, Target: "\xff\\"}}
+	for _, q := range []Request{run, read, file, link, {Op: OpRemove, Path: &Path{Base: "/w"}}, {Op: OpKillAll}} {
 		data, err := json.Marshal(q)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +122,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 	a := Answer{ID: 3, More: true, Files: []File{
 		{Name: "a\xff", Path: "/w/\\", Type: Fifo, Mode: 0o7777, Size: math.MaxInt64, UID: math.MaxUint32, ModTime: time.Unix(1<<40, 999_999_999).UTC()},
 		{Name: "b", Link: true, Type: Symlink, ModTime: time.Unix(-1, 1).UTC()},
-	}}
+	}, Kill: &KillCount{Stuck: true, Ended: []Process{{PID: 7, Name: "\xff)", Command: "a\\ b", Ports: []Port{{"udp6", 65535}}}}}}
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +136,10 @@ func TestParseRequestRefuses(t *testing.T) {
 	for _, payload := range []string{
 		``, `[]`, `null`, `{}`, `{"op":"run"}`, `{"op":"run","run":{}}`, `{"op":"run","run":{"argv":["a"],"timeout":-1}}`,
 		`{"op":"run","run":{"argv":["\\"]}}`, `{"op":"stat"}`, `{"op":"read","path":{"limit":-1}}`, `{"op":"list","path":{"name":"\\x"}}`,
+		`{"op":"stat","path":{"base":"/"},"input":true}`, `{"op":"killall","input":true}`, `{"op":"remove"}`, `{"op":"put","path":{}}`,
+		`{"op":"put","path":{},"put":{"put":{"type":"fifo"}}}`, `{"op":"put","path":{},"put":{"put":{"type":"regular"}}}`,
+		`{"op":"put","path":{},"put":{"put":{"type":"directory"}},"input":true}`, `{"op":"put","path":{},"put":{"put":{"type":"symlink"}}}`,
+		`{"op":"put","path":{},"put":{"put":{"type":"directory","mode":4096}}}`, `{"op":"put","path":{},"put":{"put":{"type":"symlink","target":"\\"}}}`,
 		`{"op":"RUN","run":{"argv":["a"]}}`, `{"id":-1,"op":"killall"}`, `{"id":4294967296,"op":"killall"}`,
 	} {
 		if q, err := ParseRequest([]byte(payload)); !errors.Is(err, ErrFrame) {
@@ -145,8 +156,10 @@ func FuzzReader(f *testing.F) {
 	for _, err := range []error{
 		w.WriteJSON(KindHello, Hello{Version: Version, Nonce: "n"}),
 		w.WriteChunk(1, Stdout, []byte("out")),
+		w.WriteChunk(1, InputEnd, []byte("in")),
 		w.WriteJSON(KindAnswer, Answer{ID: 1, Exit: &Exit{Code: 1}}),
 		w.WriteJSON(KindAnswer, Answer{ID: 1, Files: []File{{Name: "\xff"}}}),
+		w.WriteJSON(KindAnswer, Answer{ID: 1, Kill: &KillCount{Ended: []Process{{Name: "\xff", Ports: []Port{{"tcp", 80}}}}}}),
 	} {
 		if err != nil {
 			f.Fatal(err)
@@ -170,8 +183,8 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("%d bytes of frames, a buffer of %d, from %d bytes", total, cap(r.buf), len(input))
 			}
 			switch kind {
-			case KindOutput:
-				_, _, data, err := ParseChunk(payload)
+			case KindOutput, KindInput:
+				_, _, data, err := ParseChunk(kind, payload)
 				if err == nil && len(data) != len(payload)-chunkHeader {
 					t.Fatalf("%d bytes in a chunk of %d", len(data), len(payload))
 				}
@@ -211,6 +224,9 @@ func FuzzRequest(f *testing.F) {
 		{ID: 1, Op: OpRun, Run: &Run{Argv: []string{"a\xff"}, Env: []string{`\`}, Dir: "/"}},
 		{ID: 2, Op: OpRead, Path: &Path{Base: "/w", Name: "\xff", Limit: 1}},
 		{ID: 3, Op: OpKillAll},
+		{ID: 4, Op: OpPut, Path: &Path{Base: "/"}, Put: &Put{Type: Regular, ModTime: time.Unix(1, 1)}, Input: true},
+		{ID: 5, Op: OpPut, Path: &Path{Base: "/"}, Put: &Put{Type: Symlink, Target: "\xff"}},
+		{ID: 6, Op: OpRemove, Path: &Path{Base: "/"}},
 	} {
 		data, err := json.Marshal(q)
 		if err != nil {
@@ -226,8 +242,8 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		known := []Op{OpRun, OpStat, OpRead, OpList, OpKillAll}
-		if !slices.Contains(known, q.Op) || q.Op == OpRun && len(q.Run.Argv) == 0 {
+		known := []Op{OpRun, OpStat, OpRead, OpList, OpKillAll, OpOpen, OpPut, OpRemove}
+		if !slices.Contains(known, q.Op) || q.Op == OpRun && len(q.Run.Argv) == 0 || q.Op == OpPut && q.Put == nil {
 			t.Fatalf("accepted %+v", q)
 		}
 		again(t, q, ParseRequest)

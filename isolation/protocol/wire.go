@@ -13,8 +13,7 @@ import (
 func (r Run) MarshalJSON() ([]byte, error) {
 	type plain Run
 	p := plain(r)
-	p.Argv, p.Env, p.PathCandidates = escapeAll(r.Argv), escapeAll(r.Env), escapeAll(r.PathCandidates)
-	p.Dir, p.Exclude = escape(r.Dir), escape(r.Exclude)
+	p.Argv, p.Env, p.Dir = escapeAll(r.Argv), escapeAll(r.Env), escape(r.Dir)
 	return json.Marshal(p)
 }
 
@@ -25,12 +24,12 @@ func (r *Run) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return err
 	}
-	for _, list := range [][]string{p.Argv, p.Env, p.PathCandidates} {
+	for _, list := range [][]string{p.Argv, p.Env} {
 		if err := unescapeAll(list); err != nil {
 			return err
 		}
 	}
-	if err := unescapeEach(&p.Dir, &p.Exclude); err != nil {
+	if err := unescapeEach(&p.Dir); err != nil {
 		return err
 	}
 	*r = Run(p)
@@ -56,6 +55,63 @@ func (p *Path) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*p = Path(q)
+	return nil
+}
+
+// plainPut is Put with a time as numbers, like plainFile.
+type plainPut struct {
+	Put     noPutMethods `json:"put"`
+	ModTime *[2]int64    `json:"time,omitempty"`
+}
+
+// noPutMethods is Put without its JSON methods.
+type noPutMethods Put
+
+// MarshalJSON writes the entry with its target escaped and its time as numbers.
+func (p Put) MarshalJSON() ([]byte, error) {
+	plain := plainPut{Put: noPutMethods(p)}
+	plain.Put.Target = escape(p.Target)
+	if !p.ModTime.IsZero() {
+		plain.ModTime = &[2]int64{p.ModTime.Unix(), int64(p.ModTime.Nanosecond())}
+	}
+	return json.Marshal(plain)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Put) UnmarshalJSON(data []byte) error {
+	var plain plainPut
+	if err := json.Unmarshal(data, &plain); err != nil {
+		return err
+	}
+	if err := unescapeEach(&plain.Put.Target); err != nil {
+		return err
+	}
+	*p = Put(plain.Put)
+	if plain.ModTime != nil {
+		p.ModTime = time.Unix(plain.ModTime[0], plain.ModTime[1]).UTC()
+	}
+	return nil
+}
+
+// MarshalJSON writes the process with its texts escaped.
+func (p Process) MarshalJSON() ([]byte, error) {
+	type plain Process
+	q := plain(p)
+	q.Name, q.Command = escape(p.Name), escape(p.Command)
+	return json.Marshal(q)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Process) UnmarshalJSON(data []byte) error {
+	type plain Process
+	var q plain
+	if err := json.Unmarshal(data, &q); err != nil {
+		return err
+	}
+	if err := unescapeEach(&q.Name, &q.Command); err != nil {
+		return err
+	}
+	*p = Process(q)
 	return nil
 }
 
@@ -111,14 +167,21 @@ func ParseRequest(payload []byte) (Request, error) {
 	if err := json.Unmarshal(payload, &q); err != nil {
 		return Request{}, fmt.Errorf("%w: a request cannot be read: %v", ErrFrame, err)
 	}
+	if q.Input && q.Op != OpRun && q.Op != OpPut {
+		return Request{}, fmt.Errorf("%w: request %d (%s) takes no input", ErrFrame, q.ID, q.Op)
+	}
 	switch q.Op {
 	case OpRun:
 		if q.Run == nil || len(q.Run.Argv) == 0 || q.Run.Timeout < 0 {
 			return Request{}, fmt.Errorf("%w: request %d runs nothing", ErrFrame, q.ID)
 		}
-	case OpStat, OpRead, OpList:
+	case OpStat, OpRead, OpList, OpRemove:
 		if q.Path == nil || q.Path.Limit < 0 {
 			return Request{}, fmt.Errorf("%w: request %d (%s) names no path", ErrFrame, q.ID, q.Op)
+		}
+	case OpPut:
+		if q.Path == nil || q.Put == nil || !q.Put.valid() || q.Input != (q.Put.Type == Regular) {
+			return Request{}, fmt.Errorf("%w: request %d puts nothing that can be made", ErrFrame, q.ID)
 		}
 	case OpKillAll:
 	case OpOpen:
@@ -129,6 +192,17 @@ func ParseRequest(payload []byte) (Request, error) {
 		return Request{}, fmt.Errorf("%w: request %d asks for %q, which is no operation", ErrFrame, q.ID, q.Op)
 	}
 	return q, nil
+}
+
+// valid tells whether it is one of the things that can be made.
+func (p *Put) valid() bool {
+	switch p.Type {
+	case Regular, Directory:
+		return p.Mode <= 0o7777 && p.Target == ""
+	case Symlink:
+		return p.Mode == 0 && p.Target != ""
+	}
+	return false
 }
 
 // ParseAnswer reads the payload of a KindAnswer frame.

@@ -128,12 +128,17 @@ func enterStage(stage string) error {
 }
 
 // enterDev leaves /dev as it is ("full"), or makes it what no image should
-// have: without /dev/null ("none"), or with a FIFO in its place ("fifo").
+// have: without /dev/null ("none"), or with a FIFO in its place ("fifo"), or
+// hardly any space ("small").
 func enterDev(dev string) error {
 	if dev == "full" {
 		return nil
 	}
-	if err := syscall.Mount("none", "/dev", "tmpfs", 0, ""); err != nil || dev == "none" {
+	size := ""
+	if dev == "small" {
+		size = "size=1m"
+	}
+	if err := syscall.Mount("none", "/dev", "tmpfs", 0, size); err != nil || dev != "fifo" {
 		return err
 	}
 	return syscall.Mkfifo("/dev/null", 0o666)

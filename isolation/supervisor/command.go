@@ -17,6 +17,7 @@ const lastWords = 2 * time.Second
 // command is one command under way. Each channel delivers once.
 type command struct {
 	exit   <-chan syscall.WaitStatus
+	input  *os.File      // writing end of its standard input; nil: it has none
 	report chan report   // of the trampoline
 	eof    chan struct{} // twice: both outputs are at their end
 	pipes  [2]*os.File   // reading ends of its outputs
@@ -36,7 +37,11 @@ type outcome struct {
 func (o *outcome) done() bool { return o.ended && o.reported && o.eofs == 2 }
 
 // run carries OpRun out.
-func (s *supervisor) run(id uint32, r *protocol.Run) protocol.Answer {
+func (s *supervisor) run(id uint32, r *protocol.Run, in *inbox) protocol.Answer {
+	stdin, err := in.gather()
+	if err != nil {
+		return failed(protocol.Broken, "start the command: %v", err)
+	}
 	for _, list := range [][]string{r.Argv, r.Env, {r.Dir}} {
 		for _, word := range list {
 			if strings.ContainsRune(word, 0) {
@@ -45,14 +50,12 @@ func (s *supervisor) run(id uint32, r *protocol.Run) protocol.Answer {
 		}
 	}
 	began, before := time.Now(), s.attempts()
-	c, failure := s.start(id, r)
+	c, failure := s.start(id, r, stdin)
 	if failure != nil {
 		return protocol.Answer{Failure: failure}
 	}
 	o := s.wait(c, r.Timeout)
-	for _, pipe := range c.pipes {
-		pipe.Close()
-	}
+	c.close()
 	if f := o.failure(r); f != nil {
 		return protocol.Answer{Failure: f}
 	}
@@ -62,23 +65,29 @@ func (s *supervisor) run(id uint32, r *protocol.Run) protocol.Answer {
 }
 
 // start starts the trampoline that becomes the command, with pipes for its
-// output, its orders and its report.
-func (s *supervisor) start(id uint32, r *protocol.Run) (*command, *protocol.Failure) {
-	final := *r
-	final.Env = s.paths.withCandidates(r)
-	orders, err := json.Marshal(final)
+// output, its orders and its report, and one for its input when it has one.
+func (s *supervisor) start(id uint32, r *protocol.Run, stdin []byte) (*command, *protocol.Failure) {
+	orders, err := json.Marshal(r)
 	if err != nil {
 		return nil, failed(protocol.Broken, "write the command's orders: %v", err).Failure
 	}
-	var reads, writes [4]int // standard output, standard error, report, orders
+	var ends [2][5]int // of standard output, standard error, report, orders, standard input
+	reads, writes := ends[0][:], ends[1][:]
+	if stdin == nil {
+		reads, writes = reads[:4], writes[:4]
+	}
 	for i := range reads {
 		if reads[i], writes[i], err = pipe(); err != nil {
 			closeAll(reads[:i], writes[:i])
 			return nil, failed(protocol.Broken, "make the command's pipes: %v", err).Failure
 		}
 	}
+	input := s.stdin
+	if stdin != nil {
+		input = reads[4]
+	}
 	exit, err := s.processes.start([]string{"/proc/self/exe", argCommand}, []string{}, &syscall.ProcAttr{
-		Files: []uintptr{uintptr(s.stdin), uintptr(writes[0]), uintptr(writes[1]), uintptr(writes[2]), uintptr(reads[3])},
+		Files: []uintptr{uintptr(input), uintptr(writes[0]), uintptr(writes[1]), uintptr(writes[2]), uintptr(reads[3])},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	closeAll(writes[:3], reads[3:])
@@ -88,12 +97,30 @@ func (s *supervisor) start(id uint32, r *protocol.Run) (*command, *protocol.Fail
 	}
 	c := &command{exit: exit, report: make(chan report, 1), eof: make(chan struct{}, 2)}
 	go give(writes[3], orders)
+	if stdin != nil {
+		c.input = pollable(writes[4])
+		go func() { // as fast as the command reads; close ends it
+			_, _ = c.input.Write(stdin)
+			c.input.Close()
+		}()
+	}
 	go func() { c.report <- readReport(reads[2]) }()
 	for i, stream := range []protocol.Stream{protocol.Stdout, protocol.Stderr} {
-		c.pipes[i] = readable(reads[i])
+		c.pipes[i] = pollable(reads[i])
 		go s.pump(c, id, c.pipes[i], stream)
 	}
 	return c, nil
+}
+
+// close lets go of a command that is over: who still holds its output may be
+// told so, who still waits for input gets its end.
+func (c *command) close() {
+	for _, pipe := range c.pipes {
+		pipe.Close()
+	}
+	if c.input != nil {
+		c.input.Close()
+	}
 }
 
 // pump sends an output as it comes. It reads no more before the host has taken
@@ -123,7 +150,7 @@ func (s *supervisor) wait(c *command, timeout time.Duration) *outcome {
 		return o
 	}
 	o.exit.TimedOut, o.exit.Held = true, o.ended
-	o.exit.Stuck = !s.processes.endAll()
+	o.exit.Stuck = !s.processes.endAll(endPatience)
 	for _, pipe := range c.pipes {
 		_ = pipe.SetReadDeadline(time.Now().Add(lastWords))
 	}

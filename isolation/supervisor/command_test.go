@@ -136,42 +136,6 @@ func TestRunFindsProgram(t *testing.T) {
 	})
 }
 
-func TestRunPathCandidates(t *testing.T) {
-	c := open(t, sealed)
-	workspace := filepath.Join(c.dir, "workspace")
-	tools := filepath.Join(c.dir, "tools")
-	for _, dir := range []string{filepath.Join(workspace, "bin"), tools, workspace + "2"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for link, target := range map[string]string{"into": filepath.Join(workspace, "bin"), "out": tools, "workspace-link": workspace} {
-		if err := os.Symlink(target, filepath.Join(c.dir, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(tools, filepath.Join(workspace, "escaped")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.dir, "file"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	in := func(name string) string { return filepath.Join(c.dir, name) }
-	got := c.run(protocol.Run{
-		Argv:    []string{"sh", "-c", "echo $PATH"},
-		Env:     []string{"PATH=/first", "X=y", "PATH=/usr/bin:/bin"},
-		Exclude: in("workspace-link"),
-		PathCandidates: []string{
-			in("tools"), in("missing"), in("file"), "relative", "", in("workspace"), in("workspace/bin"), in("into"),
-			in("workspace/escaped"), in("workspace-link/escaped"), in("out"), in("workspace2"), in("with:colon"),
-		},
-	})
-	want := strings.Join([]string{in("tools"), in("out"), in("workspace2"), "/usr/bin:/bin"}, ":") + "\n"
-	if got.stdout != want {
-		t.Errorf("PATH is\n%swant\n%s", got.stdout, want)
-	}
-}
-
 func TestRunStreamsAsItComes(t *testing.T) {
 	c := open(t, sealed)
 	first := make(chan string, 1)

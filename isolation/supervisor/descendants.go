@@ -36,6 +36,12 @@ func (d descendants) end() bool {
 	return len(stopped) > 0
 }
 
+// pids are those of the tree.
+func (d descendants) pids() []int { return d.walk() }
+
+// ownNetwork: the network namespace is the whole host's.
+func (descendants) ownNetwork() bool { return false }
+
 // signal signals one process of the tree, and never another one that got its
 // number meanwhile: the descriptor is taken first, then the process behind it
 // is looked up once more.

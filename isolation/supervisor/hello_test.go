@@ -21,7 +21,7 @@ func frame(kind byte, payload string) []byte {
 }
 
 func TestHello(t *testing.T) {
-	hello := frame('H', `{"version":1,"nonce":"n"}`)
+	hello := frame('H', `{"version":2,"nonce":"n"}`)
 	for _, test := range []struct {
 		name   string
 		input  []byte

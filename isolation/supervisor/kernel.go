@@ -19,11 +19,19 @@ const (
 	sysLandlockRestrictSelf  = 446
 )
 
+var sysRenameat2 = map[string]uintptr{"amd64": 316, "arm64": 276}[runtime.GOARCH]
+
 // Constants of the kernel's interface, from its uapi headers.
 const (
 	oPath                  = 0x200000 // O_PATH
 	resolveNoMagiclinks    = 0x02     // RESOLVE_NO_MAGICLINKS
+	resolveBeneath         = 0x08     // RESOLVE_BENEATH
+	resolveInRoot          = 0x10     // RESOLVE_IN_ROOT
 	atFDCWD                = -0x64
+	atSymlinkNoFollow      = 0x100 // AT_SYMLINK_NOFOLLOW
+	atRemoveDir            = 0x200 // AT_REMOVEDIR
+	utimeOmit              = 1<<30 - 2
+	renameNoReplaceFlag    = 1  // RENAME_NOREPLACE
 	closeRangeCloexec      = 4  // CLOSE_RANGE_CLOEXEC
 	prSetChildSubreaper    = 36 // PR_SET_CHILD_SUBREAPER
 	landlockVersion        = 1  // LANDLOCK_CREATE_RULESET_VERSION
@@ -53,14 +61,13 @@ type openHow struct {
 	flags, mode, resolve uint64
 }
 
-// openat2 opens an absolute path.
-func openat2(path string, flags int, resolve uint64) (int, error) {
+// openat2 opens a path, seen from a directory when it is not absolute.
+func openat2(dir int, path string, flags int, resolve uint64) (int, error) {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {
 		return -1, err
 	}
 	how := openHow{flags: uint64(flags) | syscall.O_CLOEXEC, resolve: resolve}
-	dir := atFDCWD
 	for {
 		fd, _, e := syscall.Syscall6(sysOpenat2, uintptr(dir), uintptr(unsafe.Pointer(p)),
 			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
@@ -71,6 +78,62 @@ func openat2(path string, flags int, resolve uint64) (int, error) {
 			return -1, e
 		}
 	}
+}
+
+// unlinkat is unlinkat(2).
+func unlinkat(dir int, path string, flags int) error {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall(syscall.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(p)), uintptr(flags)); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// symlinkat is symlinkat(2).
+func symlinkat(target string, dir int, path string) error {
+	t, err := syscall.BytePtrFromString(target)
+	if err != nil {
+		return err
+	}
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall(syscall.SYS_SYMLINKAT, uintptr(unsafe.Pointer(t)), uintptr(dir), uintptr(unsafe.Pointer(p))); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// utimensat is utimensat(2): the times of the last access and change.
+func utimensat(dir int, path string, times [2]syscall.Timespec, flags int) error {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall6(syscall.SYS_UTIMENSAT, uintptr(dir), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&times)), uintptr(flags), 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// renameNoReplace is renameat2(2), and never takes another file's place.
+func renameNoReplace(from int, name string, to int, as string) error {
+	a, err := syscall.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	b, err := syscall.BytePtrFromString(as)
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall6(sysRenameat2, uintptr(from), uintptr(unsafe.Pointer(a)), uintptr(to), uintptr(unsafe.Pointer(b)), renameNoReplaceFlag, 0); e != 0 {
+		return e
+	}
+	return nil
 }
 
 // waitable blocks until a child has ended, and returns its pid without reaping

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,18 +53,6 @@ func TestDescendants(t *testing.T) {
 	slices.Sort(below)
 	if want := []int{11, 12, 13}; !slices.Equal(below, want) {
 		t.Errorf("got %d, want %d", below, want)
-	}
-}
-
-func TestReplace(t *testing.T) {
-	for _, test := range []struct{ env, want string }{
-		{"", "PATH=new"}, {"PATH=old", "PATH=new"}, {"A=1 PATH=1 B=2 PATH=2 C=3", "A=1 B=2 PATH=new C=3"},
-		{"PATH=1 PATH=2 PATH=3", "PATH=new"}, {"PATHS=1", "PATHS=1 PATH=new"},
-	} {
-		env := strings.Fields(test.env)
-		if got := strings.Join(replace(env, "PATH", "new"), " "); got != test.want || strings.Join(env, " ") != test.env {
-			t.Errorf("%q: got %q, want %q", test.env, got, test.want)
-		}
 	}
 }
 
@@ -142,4 +131,57 @@ func FuzzProc(f *testing.F) {
 			t.Fatalf("%q: a count of nothing", data)
 		}
 	})
+}
+
+func TestPortsOfATable(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 100 0 0 10 0
+   1: 0100007F:1F91 0100007F:0050 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 100 0 0 10 0
+   2: 0100007F:1F9 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4713 1 0 100 0 0 10 0
+   3: 0100007F:zzzz 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4714 1 0 100 0 0 10 0
+   4: 00000000:0050 00000000:0000 0A
+   5: 00000000000000000000000000000000:FFFF 00000000:0000 0A 0:0 00:0 0 0 0 4715 1
+`
+	s := sockets{ports: map[string]protocol.Port{}, taken: map[string]bool{}}
+	s.read([]byte(table), "tcp", stateListen)
+	want := map[string]protocol.Port{"socket:[4711]": {Protocol: "tcp", Port: 8080}, "socket:[4715]": {Protocol: "tcp", Port: 65535}}
+	if !maps.Equal(s.ports, want) {
+		t.Errorf("got %v", s.ports)
+	}
+	if _, ok := s.take("socket:[4712]"); ok {
+		t.Error("a connection is taken for a port")
+	}
+	s.take("socket:[4711]")
+	if rest := s.rest(); !slices.Equal(rest, []protocol.Port{{Protocol: "tcp", Port: 65535}}) {
+		t.Errorf("left are %v", rest)
+	}
+}
+
+func TestNameOfAProcess(t *testing.T) {
+	for stat, want := range map[string]struct {
+		name  string
+		state byte
+	}{
+		"7 (sh) S 1": {"sh", 'S'}, "7 (a) (b)) Z 1": {"a) (b)", 'Z'}, "7 (x\n\xff) R": {"x\n\xff", 'R'}, "7 (sh)": {"sh", 0}, "7 )(": {}, "": {},
+	} {
+		if name, state := nameIn([]byte(stat)); name != want.name || state != want.state {
+			t.Errorf("%q: got %q %q", stat, name, state)
+		}
+	}
+}
+
+func TestRelativeNames(t *testing.T) {
+	for _, test := range []struct{ base, name, want string }{
+		{"/w", "a/b", "a/b"}, {"/w", "", "."}, {"/w", ".", "."}, {"/w", "/w", "."}, {"/w/", "/w/a", "a"}, {"/w", "a/../b", "b"}, {"/w", "..a", "..a"},
+		{"/", "/a", "a"}, {"/", "a", "a"}, {"/w", "/w/x/../y/", "y"}, {"/w", "a/..", "."},
+		{"/w", "..", "!"}, {"/w", "../w/a", "!"}, {"/w", "a/../../b", "!"}, {"/w", "/wx", "!"}, {"/w", "/w/../x", "!"},
+	} {
+		got, ok := relative(test.base, test.name)
+		if !ok {
+			got = "!"
+		}
+		if got != test.want {
+			t.Errorf("%q below %q: got %q, want %q", test.name, test.base, got, test.want)
+		}
+	}
 }

@@ -13,9 +13,9 @@ func pipe() (read, write int, err error) {
 	return ends[0], ends[1], err
 }
 
-// readable makes a file of a pipe's reading end whose Read can be given a
-// deadline and needs no thread while it waits.
-func readable(fd int) *os.File {
+// pollable makes a file of our end of a pipe: what waits for it can be given a
+// deadline, ends when it is closed, and needs no thread.
+func pollable(fd int) *os.File {
 	_ = syscall.SetNonblock(fd, true) // it is a pipe of ours: it cannot fail
 	return os.NewFile(uintptr(fd), "pipe")
 }

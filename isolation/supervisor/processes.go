@@ -1,12 +1,14 @@
 package supervisor
 
 import (
+	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// endPatience is how long ended processes may take to be gone.
+// endPatience is how long ended processes may take to be gone after a time-out.
 const endPatience = 2 * time.Second
 
 // ender sends SIGKILL to every process that the supervisor answers for, and
@@ -14,6 +16,10 @@ const endPatience = 2 * time.Second
 // the descendants of a process on the host.
 type ender interface {
 	end() (some bool)
+	// pids are the numbers of what it would end, as far as they can be known.
+	pids() []int
+	// ownNetwork: nobody else has ports in this network namespace.
+	ownNetwork() bool
 }
 
 // processes starts children, reaps them and every orphan, and ends them all.
@@ -84,11 +90,11 @@ func (p *processes) reap() {
 }
 
 // endAll ends every process but the supervisor, and waits until all are gone
-// and reaped. It returns false when some are still there after endPatience.
-func (p *processes) endAll() bool {
+// and reaped. It returns false when some are still there after its patience.
+func (p *processes) endAll(patience time.Duration) bool {
 	p.starting.Lock()
 	defer p.starting.Unlock()
-	deadline := time.Now().Add(endPatience)
+	deadline := time.Now().Add(patience)
 	for pause := time.Millisecond / 4; p.ender.end(); pause = min(2*pause, 20*time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
@@ -107,3 +113,11 @@ type pidNamespace struct{}
 func (pidNamespace) end() bool {
 	return syscall.Kill(-1, syscall.SIGKILL) != syscall.ESRCH
 }
+
+// pids are those that /proc shows, and children that it hides.
+func (pidNamespace) pids() []int {
+	self := os.Getpid()
+	return slices.DeleteFunc(append(numbersIn("/proc"), children()...), func(pid int) bool { return pid == self })
+}
+
+func (pidNamespace) ownNetwork() bool { return true }

@@ -21,7 +21,7 @@ type report struct {
 // readReport reads a report until the pipe closes: by the exec, or by the
 // trampoline's end.
 func readReport(fd int) report {
-	f := readable(fd)
+	f := pollable(fd)
 	defer f.Close()
 	data, _ := io.ReadAll(io.LimitReader(f, reportLimit))
 	return parseReport(data)

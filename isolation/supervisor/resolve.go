@@ -51,7 +51,7 @@ var errNoOpenat2 = errors.New("the system call openat2 is not there or is refuse
 // that lead anywhere at all.
 func (r *resolver) open(name string, flags int) (*target, error) {
 	r.once.Do(func() {
-		fd, err := openat2("/", oPath, resolveNoMagiclinks)
+		fd, err := openat2(atFDCWD, "/", oPath, resolveNoMagiclinks)
 		if err != nil {
 			r.missing = fmt.Errorf("%w: %v", errNoOpenat2, err)
 			return
@@ -64,7 +64,7 @@ func (r *resolver) open(name string, flags int) (*target, error) {
 	if strings.ContainsRune(name, 0) {
 		return nil, syscall.ENOENT // no file can have this name
 	}
-	fd, err := openat2(name, oPath|flags, resolveNoMagiclinks)
+	fd, err := openat2(atFDCWD, name, oPath|flags, resolveNoMagiclinks)
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,11 @@ func classify(err error) protocol.FailureKind {
 		return protocol.NotExist
 	case syscall.EACCES, syscall.EPERM:
 		return protocol.Denied
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return protocol.NoSpace
 	}
 	return protocol.Broken
 }
-
-// isThere tells whether err leaves it open that something is there.
-func isThere(err error) bool { return classify(err) != protocol.NotExist }
 
 // lastPart is the last part of a name as it was asked.
 func lastPart(name string) string { return path.Base(name) }

@@ -14,6 +14,10 @@ type powerless struct{ asked int }
 
 func (p *powerless) end() bool { p.asked++; return true }
 
+func (*powerless) pids() []int { return nil }
+
+func (*powerless) ownNetwork() bool { return false }
+
 // A time-out that cannot be enforced from inside is answered in time, as
 // stuck: the host ends the cell.
 func TestStuck(t *testing.T) {
@@ -28,7 +32,7 @@ func TestStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer syscall.Close(write)
-		c.pipes[i] = readable(read)
+		c.pipes[i] = pollable(read)
 		go func(f *os.File) {
 			buf := make([]byte, 1)
 			if _, err := f.Read(buf); err != nil {

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 
 	"podgrade/isolation/protocol"
 )
@@ -49,6 +50,7 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	underWay map[uint32]bool
+	inboxes  map[uint32]*inbox // of requests whose input has not ended
 }
 
 // Main is podgrade-init: it returns its exit status, or never when it became a
@@ -85,7 +87,9 @@ func supervise(onHost bool) int {
 		stdin:    channel.null,
 		attempts: noRoutes,
 		underWay: map[uint32]bool{},
+		inboxes:  map[uint32]*inbox{},
 	}
+	syscall.Umask(0) // what it makes gets the mode that it was asked for
 	if onHost {
 		s.attempts = func() uint64 { return 0 } // the counters are the whole host's
 	}
@@ -116,18 +120,31 @@ func (s *supervisor) serve(in *protocol.Reader) int {
 		if err != nil {
 			return readStatus(err)
 		}
-		if kind != protocol.KindRequest {
-			return complain(ExitProtocol, "the host sent a frame of kind %q, which it never sends", byte(kind))
-		}
-		q, err := protocol.ParseRequest(payload)
-		if err == nil {
-			err = s.begin(q.ID)
+		switch kind {
+		case protocol.KindRequest:
+			err = s.request(payload)
+		case protocol.KindInput:
+			err = s.input(payload)
+		default:
+			err = fmt.Errorf("a frame of kind %q, which it never sends", byte(kind))
 		}
 		if err != nil {
-			return complain(ExitProtocol, "read the host's request: %v", err)
+			return complain(ExitProtocol, "read what the host sent: %v", err)
 		}
-		go s.answer(q)
 	}
+}
+
+// request begins to carry out what a request asks.
+func (s *supervisor) request(payload []byte) error {
+	q, err := protocol.ParseRequest(payload)
+	if err != nil {
+		return err
+	}
+	in, err := s.begin(q)
+	if err == nil {
+		go s.answer(q, in)
+	}
+	return err
 }
 
 // greet reads the host's Hello and gives the nonce back.
@@ -163,33 +180,46 @@ func readStatus(err error) int {
 	return ExitDone
 }
 
-// begin notes that a request is under way.
-func (s *supervisor) begin(id uint32) error {
+// begin notes that a request is under way. The inbox is nil when it has no
+// input.
+func (s *supervisor) begin(q protocol.Request) (*inbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.underWay[id] {
-		return fmt.Errorf("%w: request %d is already under way", protocol.ErrFrame, id)
+	if s.underWay[q.ID] || s.inboxes[q.ID] != nil {
+		return nil, fmt.Errorf("%w: request %d is already under way", protocol.ErrFrame, q.ID)
 	}
-	s.underWay[id] = true
-	return nil
+	s.underWay[q.ID] = true
+	if !q.Input {
+		return nil, nil
+	}
+	in := newInbox()
+	s.inboxes[q.ID] = in
+	return in, nil
 }
 
 // answer carries one request out and sends its answer.
-func (s *supervisor) answer(q protocol.Request) {
+func (s *supervisor) answer(q protocol.Request, in *inbox) {
 	var a protocol.Answer
 	switch q.Op {
 	case protocol.OpRun:
-		a = s.run(q.ID, q.Run)
+		a = s.run(q.ID, q.Run, in)
 	case protocol.OpStat:
 		a = s.stat(q.Path)
 	case protocol.OpRead:
 		a = s.read(q.ID, q.Path)
 	case protocol.OpList:
 		a = s.list(q.ID, q.Path)
+	case protocol.OpPut:
+		a = s.put(q.Path, q.Put, in)
+	case protocol.OpRemove:
+		a = s.remove(q.Path)
 	case protocol.OpKillAll:
-		a.Kill = &protocol.KillCount{Stuck: !s.processes.endAll()}
+		a.Kill = s.killAll()
 	case protocol.OpOpen:
 		a = open(q.Calls)
+	}
+	if in != nil {
+		in.leave()
 	}
 	s.mu.Lock()
 	delete(s.underWay, q.ID)
@@ -209,7 +239,7 @@ func (s *supervisor) send(err error) {
 // close ends everything that runs. As PID 1 the kernel does the same once
 // more when the process exits.
 func (s *supervisor) close() {
-	if !s.processes.endAll() {
+	if !s.processes.endAll(endPatience) {
 		complain(ExitDone, "some process could not be ended")
 	}
 }

@@ -41,6 +41,8 @@ var attacks = map[string]func(args []string){
 	"watch":     watch,
 	"sleep":     sleep,
 	"fill":      fill,
+	"listen":    listen,
+	"swap":      swap,
 }
 
 func main() {
