@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,7 +130,36 @@ type fakeCell struct {
 	host    bool
 	closed  bool
 	ran     []isolation.Command
+	put     map[string]string // content by path
+	ended   []isolation.Process
 }
+
+// Put implements isolation.Cell.
+func (c *fakeCell) Put(_ context.Context, base, name string, entry isolation.Entry, content io.Reader) error {
+	text := entry.Target
+	if content != nil {
+		all, err := io.ReadAll(content)
+		if err != nil {
+			return err
+		}
+		text = string(all)
+	}
+	if c.put == nil {
+		c.put = map[string]string{}
+	}
+	c.put[filepath.Join(base, name)] = text
+	return nil
+}
+
+// Remove implements isolation.Cell.
+func (c *fakeCell) Remove(_ context.Context, base, name string) error {
+	path := filepath.Join(base, name)
+	maps.DeleteFunc(c.put, func(put, _ string) bool { return put == path || strings.HasPrefix(put, path+"/") })
+	return nil
+}
+
+// EndProcesses implements isolation.Cell.
+func (c *fakeCell) EndProcesses(context.Context) ([]isolation.Process, error) { return c.ended, nil }
 
 // Settle implements isolation.Cell.
 func (c *fakeCell) Settle(context.Context, isolation.Settle) (isolation.Settled, error) {
