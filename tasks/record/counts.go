@@ -35,17 +35,29 @@ func (c *counts) known() bool {
 	return c.graded() > 0 && (c.byCategory[Ungraded] == 0 || c.measured > 0)
 }
 
-// passRate is null when it is not known. A row that failed by an error is a
-// miss.
-func (c *counts) passRate() any { return c.share(Succeeded) }
-
-func (c *counts) errorShare() any { return c.share(Errored) }
-
-func (c *counts) share(category Category) any {
+// share is that of a category in all that was graded; nil when it is not
+// known. A row that ended in an error is a miss.
+func (c *counts) share(category Category) *float64 {
 	if !c.known() {
 		return nil
 	}
-	return float64(c.byCategory[category]) / float64(c.graded())
+	share := float64(c.byCategory[category]) / float64(c.graded())
+	return &share
+}
+
+// Counts are what a summary says about its rows. The rates are nil when
+// nothing was measured.
+type Counts struct {
+	All, Succeeded, Failed, Errored, Ungraded int
+	PassRate, ErrorShare                      *float64
+}
+
+func (c *counts) public() Counts {
+	return Counts{
+		All: c.all, Succeeded: c.byCategory[Succeeded], Failed: c.byCategory[Failed],
+		Errored: c.byCategory[Errored], Ungraded: c.byCategory[Ungraded],
+		PassRate: c.share(Succeeded), ErrorShare: c.share(Errored),
+	}
 }
 
 // stored sets the counts that a summary stores.
@@ -63,6 +75,6 @@ func (c *counts) stored(doc *Object) {
 // computed sets what follows from the counts.
 func (c *counts) computed(doc *Object) {
 	doc.Set(runGraded, c.graded())
-	doc.Set(runPassRate, c.passRate())
-	doc.Set(runErrorShare, c.errorShare())
+	doc.Set(runPassRate, c.share(Succeeded))
+	doc.Set(runErrorShare, c.share(Errored))
 }

@@ -81,7 +81,12 @@ func PointLatest(runDir string) error {
 
 // Create makes the directory of a row below the run and opens it. It may
 // exist. Nothing is made through a link.
-func Create(runDir string, id Identity) (*Row, error) {
+func Create(runDir string, id Identity) (*Row, error) { return rowBelow(runDir, id, making) }
+
+// OpenBelow opens the directory of a row below the run. No link is followed.
+func OpenBelow(runDir string, id Identity) (*Row, error) { return rowBelow(runDir, id, existing) }
+
+func rowBelow(runDir string, id Identity, how entering) (*Row, error) {
 	elements, err := id.elements()
 	if err != nil {
 		return nil, err
@@ -90,19 +95,28 @@ func Create(runDir string, id Identity) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	root, err := below(dir, elements, how)
+	if err != nil {
+		return nil, fmt.Errorf("in %s: %w", dir, err)
+	}
+	return &Row{Dir: filepath.Join(dir, filepath.Join(elements...)), root: root}, nil
+}
+
+// below opens a directory below another one; the elements are names.
+func below(dir string, elements []string, how entering) (*os.Root, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, element := range elements {
-		next, err := enter(root, element)
+		next, err := enter(root, element, how)
 		root.Close()
 		if err != nil {
-			return nil, fmt.Errorf("in %s: %w", dir, err)
+			return nil, err
 		}
-		root, dir = next, filepath.Join(dir, element)
+		root = next
 	}
-	return &Row{Dir: dir, root: root}, nil
+	return root, nil
 }
 
 // elements are the names of the directories that lead from the run to the row.
@@ -123,9 +137,20 @@ func (i Identity) elements() ([]string, error) {
 	return elements, nil
 }
 
-// enter opens a directory below root, which it makes when there is none.
-func enter(root *os.Root, name string) (*os.Root, error) {
-	made := root.Mkdir(name, 0o755)
+// entering says what becomes of a directory that is not there.
+type entering bool
+
+const (
+	existing entering = false // it is an error
+	making   entering = true
+)
+
+// enter opens a directory below root; name is no path.
+func enter(root *os.Root, name string, how entering) (*os.Root, error) {
+	made := fs.ErrExist
+	if how == making {
+		made = root.Mkdir(name, 0o755)
+	}
 	if made != nil && !errors.Is(made, fs.ErrExist) {
 		return nil, made
 	}

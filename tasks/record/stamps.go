@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // The stamps: facts in environment_info, and in the rows of run.json, that
 // make a verdict less comparable (design: Identity). These are their only
 // definitions.
@@ -56,6 +58,10 @@ func ClearStamps(info *Object) {
 	for _, name := range StampNames() {
 		info.Delete(name)
 	}
+}
+
+func isStamp(name string) bool {
+	return slices.Contains(gradeStamps, name) || slices.Contains(executionStamps, name)
 }
 
 // Stamps returns the stamps that an environment_info, or a row of run.json,

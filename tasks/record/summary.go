@@ -49,8 +49,18 @@ func (s *Summary) Write(runDir string) error {
 		return err
 	}
 	defer root.Close()
+	if _, err := root.Lstat(RunFile); err == nil {
+		unlock, err := lock(root, RunFile)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	return writeDurably(root, RunFile, s.document().Bytes())
 }
+
+// Counts are the numbers of rows by what they came to.
+func (s *Summary) Counts() Counts { return s.counts().public() }
 
 func (s *Summary) counts() *counts {
 	c := &counts{}
@@ -75,7 +85,7 @@ func (s *Summary) document() *Object {
 	doc.Set(runParallel, max(1, s.MaxParallel))
 	rows := make([]any, len(s.Rows))
 	for i, row := range s.Rows {
-		rows[i] = row.doc
+		rows[i] = row.text
 	}
 	doc.Set(runRows, rows)
 	doc.Set(runFramework, s.Framework)
@@ -95,12 +105,13 @@ func (s *Summary) costs(doc *Object) {
 	incomplete := 0
 	var agent, total, extra *float64
 	for _, row := range s.Rows {
-		if complete, ok := row.doc.Value(rowCostKnown).Bool(); ok && !complete {
+		row := row.document()
+		if complete, ok := row.Value(rowCostKnown).Bool(); ok && !complete {
 			incomplete++
 		}
-		agent = plus(agent, numberOf(row.doc, rowAgentCost))
-		total = plus(total, numberOf(row.doc, rowTotalCost))
-		extra = plus(plus(extra, numberOf(row.doc, rowJudgeCost)), numberOf(row.doc, rowSimulatorCost))
+		agent = plus(agent, numberOf(row, rowAgentCost))
+		total = plus(total, numberOf(row, rowTotalCost))
+		extra = plus(plus(extra, numberOf(row, rowJudgeCost)), numberOf(row, rowSimulatorCost))
 	}
 	doc.Set(runIncomplete, incomplete)
 	doc.Set(runCostKnown, incomplete == 0)

@@ -36,45 +36,84 @@ const (
 )
 
 // SummaryRow is a row as run.json holds it, and what the aggregates need of
-// its record.
+// its record. It does not hold on to the record: a run has many.
 type SummaryRow struct {
 	Identity
-	Status   Status
-	Score    *float64
-	Duration float64 // seconds
-	SuiteID  string  // of a dataset task's row; else ""
-	RowID    string
+	Status     Status
+	Score      *float64
+	Duration   float64 // seconds
+	SuiteID    string  // of a dataset task's row; else ""
+	RowID      string
+	Iterations int
+	// Turns, Tokens and Similarity are nil when nothing is known.
+	Turns      *int64 // of the model
+	Tokens     *int64
+	Similarity *float64
 
-	doc     *Object
+	text    Raw              // the row, laid out as deep as it stands in run.json
 	results []criterionFacts // only of rows of a suite
 }
+
+// rowDepth is how deep a row stands in run.json.
+const rowDepth = 2
 
 // NewSummaryRow makes the row of a record. The path of the task file is as the
 // operator gave it; "" is null.
 func NewSummaryRow(r *Record, replicate int, taskPath string) *SummaryRow {
-	s := &SummaryRow{
-		Identity: Identity{VariantID: r.VariantID, TaskID: r.TaskID, Replicate: replicate},
-		Status:   r.Status,
-		Score:    r.Score,
-	}
-	s.Duration, _ = r.Get(FieldDuration).Number()
 	task := r.task()
+	s := &SummaryRow{Identity: Identity{VariantID: r.VariantID, TaskID: r.TaskID, Replicate: replicate}}
 	s.SuiteID, s.RowID = task.Text("suite_id"), task.Text("row_id")
 	if s.SuiteID != "" {
 		s.results = criterionFactsOf(r, task)
 	}
-	s.doc = rowDocument(r, s.Identity, task, taskPath)
+	s.set(rowDocument(r, s.Identity, task, taskPath))
 	return s
 }
+
+// set makes the row that of the document.
+func (s *SummaryRow) set(doc *Object) {
+	s.text = appendObject(nil, doc, rowDepth)
+	s.Identity = rowIdentity(doc)
+	s.Status = Status(doc.Text(rowStatus))
+	s.Score = numberOf(doc, FieldWeightedScore)
+	if duration := numberOf(doc, rowDuration); duration != nil {
+		s.Duration = *duration
+	}
+	if n := integerOf(doc, FieldIterationCount); n != nil {
+		s.Iterations = int(*n)
+	}
+	s.Turns = nil
+	if digests, _ := doc.Value(FieldIterations).Elements(); len(digests) > 0 {
+		turns := int64(0)
+		for _, digest := range digests {
+			n, _ := objectOf(digest).Value("assistant_turn_count").Int()
+			turns += n
+		}
+		s.Turns = &turns
+	}
+	s.Tokens = integerOf(doc, rowTokens)
+	s.Similarity = numberOf(doc, rowSimilarity)
+}
+
+// Value is a member of the row, by its key in run.json.
+func (s *SummaryRow) Value(key string) Raw { return s.document().Value(key) }
+
+// Stamps are the stamps that the row carries.
+func (s *SummaryRow) Stamps() []Stamp { return Stamps(s.document()) }
+
+// document is the row as an object.
+func (s *SummaryRow) document() *Object { return objectOf(s.text) }
 
 // Explain appends to the row's error message, in run.json only: why a row
 // could not be graded is no part of its record (spec/cli.md 4.2).
 func (s *SummaryRow) Explain(reason string) {
-	message := s.doc.Text(FieldErrorMessage)
+	doc := s.document()
+	message := doc.Text(FieldErrorMessage)
 	if message != "" {
 		message += "; "
 	}
-	s.doc.Set(FieldErrorMessage, cut(message+reason))
+	doc.Set(FieldErrorMessage, cut(message+reason))
+	s.set(doc)
 }
 
 // task is the recorded task, an empty object when the record holds none.
@@ -177,6 +216,15 @@ func objectOf(raw Raw) *Object {
 		return o
 	}
 	return NewObject()
+}
+
+// integerOf is a whole number of the object; nil when it holds none.
+func integerOf(o *Object, name string) *int64 {
+	n, ok := o.Value(name).Int()
+	if !ok {
+		return nil
+	}
+	return &n
 }
 
 // numberOf is a finite number of the object; nil when it holds none.
