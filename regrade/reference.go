@@ -18,8 +18,8 @@ import (
 
 // Bounds of a reference directory.
 const (
-	mostReferenceFiles = 100_000
-	mostReferenceBytes = 1 << 30
+	mostReferenceEntries = 100_000
+	mostReferenceBytes   = 1 << 30
 )
 
 // checkReference compares the reference with the one of the run
@@ -72,30 +72,60 @@ func referenceDigest(dir string) (string, error) {
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
+// referenceFiles lists the regular files of a tree without .git and links, in
+// the order of their path components: "a/b" comes before "a-b", as Python's
+// paths compare. Directories count too, so that no tree is walked for ever.
 func referenceFiles(root *os.Root) ([]string, error) {
 	var files []string
-	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.Name() == ".git" && name != ".":
-			if entry.IsDir() {
-				return fs.SkipDir
+	entries, todo := 0, []string{"."}
+	for len(todo) > 0 {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		err := eachEntry(root, dir, func(name string, kind fs.FileMode) error {
+			if entries++; entries > mostReferenceEntries {
+				return fmt.Errorf("it holds more than %d files and directories", mostReferenceEntries)
+			}
+			switch {
+			case path.Base(name) == ".git":
+			case kind.IsDir():
+				todo = append(todo, name)
+			case kind.IsRegular():
+				files = append(files, name)
 			}
 			return nil
-		case !entry.Type().IsRegular():
-			return nil
-		case len(files) >= mostReferenceFiles:
-			return fmt.Errorf("it holds more than %d files", mostReferenceFiles)
+		})
+		if err != nil {
+			return nil, err
 		}
-		files = append(files, name)
-		return nil
-	})
-	// By components: "a/b" comes before "a-b", as Python's paths compare.
+	}
 	slices.SortFunc(files, func(a, b string) int {
 		return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
 	})
-	return files, err
+	return files, nil
+}
+
+// eachEntry visits the entries of a directory, some at a time.
+func eachEntry(root *os.Root, dir string, visit func(name string, kind fs.FileMode) error) error {
+	const atOnce = 1024
+	open, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer open.Close()
+	for {
+		entries, err := open.ReadDir(atOnce)
+		for _, entry := range entries {
+			if err := visit(path.Join(dir, entry.Name()), entry.Type()); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // addContent adds a file's bytes, or the marker for one that cannot be read.

@@ -35,6 +35,7 @@ func FindTaskFiles(arguments []string) (files, unmatched []string, err error) {
 	if len(arguments) == 0 {
 		arguments = []string{filepath.Join(tasksDir, "**", "*.yaml")}
 	}
+	seen := map[string]bool{}
 	for _, argument := range arguments {
 		found := []string{argument}
 		if _, err := os.Stat(argument); err != nil {
@@ -46,7 +47,8 @@ func FindTaskFiles(arguments []string) (files, unmatched []string, err error) {
 			unmatched = append(unmatched, argument)
 		}
 		for _, file := range found {
-			if !slices.Contains(files, file) {
+			if !seen[file] {
+				seen[file] = true
 				files = append(files, file)
 			}
 		}
