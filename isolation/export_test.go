@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
@@ -65,4 +66,11 @@ func (h *Host) LosePodman() (findAgain func()) {
 	path := h.podman
 	h.podman = "/nonexistent/podman"
 	return func() { h.podman = path }
+}
+
+// BoundBrought changes what a task may bring along until undo is called.
+func BoundBrought(entries int, bytes int64) (undo func()) {
+	before := mostBrought
+	mostBrought = tree.Bound{Entries: entries, Bytes: bytes << 20}
+	return func() { mostBrought = before }
 }

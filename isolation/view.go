@@ -26,6 +26,10 @@ const (
 // Views are those that can be asked for.
 func Views() []string { return []string{ViewAuto, ViewCopy, ViewOverlay, ViewBind} }
 
+// mostBrought bounds what a task brings along, which is copied for each row: a
+// record can name any directory as that of its task.
+var mostBrought = tree.Bound{Entries: 100_000, Bytes: 4 << 30}
+
 // views makes the views of the workspace and of what the task brings. A cell
 // that is made again after a command ended it keeps them, with what earlier
 // commands wrote.
@@ -53,7 +57,11 @@ func (c *cell) views(ctx context.Context) error {
 		if v.source == "" {
 			continue
 		}
-		reply, err := c.view(ctx, &worker.View{
+		var most tree.Bound
+		if v.readOnly {
+			most = mostBrought
+		}
+		reply, err := c.view(ctx, &worker.View{Most: most,
 			Name: v.name, Kind: v.kind, Source: v.source, ReadOnly: v.readOnly, Unmounted: c.made.Engine == EngineHost,
 			Options: tree.Options{Give: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Filter: v.readOnly, Skip: skipped(c.order)},
 		})
@@ -119,6 +127,8 @@ func viewFault(v *worker.View, err error) error {
 	case !errors.As(err, &failed):
 	case failed.cause.Workspace:
 		f.Kind, f.Do = Evidence, ""
+	case failed.cause.Refused && v.ReadOnly:
+		f.Kind, f.Tried, f.Do = Refusal, "copy what the task brings along", "put the task file, or the reference, into a directory of its own"
 	case failed.cause.Refused:
 		f.Kind, f.Tried, f.Do = Refusal, "bind the workspace", "use another --workspace-view: auto, copy or overlay"
 	}

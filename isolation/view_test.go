@@ -212,3 +212,22 @@ func TestOnTheHostTheWorkspaceIsACopyOrItself(t *testing.T) {
 		}
 	}
 }
+
+// TestATaskBringsNoHugeTree: a record can name any directory as its task's.
+func TestATaskBringsNoHugeTree(t *testing.T) {
+	defer isolation.BoundBrought(3, 100)()
+	dir := t.TempDir()
+	must(t, os.Mkdir(dir+"/.git", 0o755))
+	for _, name := range []string{"1", "2", "3", ".git/4", ".git/5"} {
+		must(t, os.WriteFile(dir+"/"+name, []byte("x"), 0o644))
+	}
+	c := open(t, as(t, ""), func(o *isolation.Order) { o.TaskDir = dir })
+	want(t, c, "ls "+c.Places().TaskDir, "1\n2\n3\n")
+	must(t, os.WriteFile(dir+"/6", nil, 0o644))
+	o := order(t, as(t, ""))
+	o.TaskDir = dir
+	_, err := host(t).Open(ctx(t), o)
+	if faultKind(err) != isolation.Refusal || !strings.Contains(fmt.Sprint(err), "more than 3 entries") || !strings.Contains(fmt.Sprint(err), "a directory of its own") {
+		t.Errorf("a task directory that is too large: %v", err)
+	}
+}

@@ -105,6 +105,9 @@ func prepare(row *record.Row, o Options) (*grading, error) {
 	if err := g.consent(); err != nil {
 		return nil, err
 	}
+	if err := g.checkTaskFile(); err != nil {
+		return nil, err
+	}
 	var err error
 	if g.workspace, err = findWorkspace(row, g.record, o.Workspace); err != nil {
 		return nil, err
@@ -262,6 +265,28 @@ func (g *grading) consent() error {
 		Lookup:          g.options.Lookup,
 	}, g.options.Answer, g.options.Notice)
 	return err
+}
+
+// checkTaskFile refuses a recorded task file that is not the row's: the cell
+// would get the directory of something else, such as /etc, as its task
+// directory. It reads the file, so it is asked after consent.
+func (g *grading) checkTaskFile() error {
+	if g.accepted.TaskDir() == "" {
+		return nil
+	}
+	config, err := g.record.TaskConfig()
+	if err != nil {
+		return err
+	}
+	id, err := tasks.FileID(config.SourceFile)
+	if err == nil && id != g.task.TaskID && id != g.task.SuiteID {
+		err = fmt.Errorf("its task_id is %q, and the row is of %q", id, g.task.TaskID)
+	}
+	if err != nil {
+		return &Error{Kind: Refused, Tried: "use the recorded task file", On: config.SourceFile, Why: err,
+			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
+	}
+	return nil
 }
 
 func (g *grading) postRunDone() bool {

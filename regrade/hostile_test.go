@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -291,6 +292,41 @@ func TestReferenceIsChecked(t *testing.T) {
 	with(digest).refused(Refused, "digest", false)
 	os.RemoveAll(dir)
 	with(digest).refused(Refused, "reference", false)
+}
+
+// TestTheTaskFileIsTheRows: a record that names another file would give its
+// commands the directory of that file.
+func TestTheTaskFileIsTheRows(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	os.WriteFile(other, []byte("task_id: other\n"), 0o644)
+	for named, why := range map[string]string{"/etc/passwd": "use the recorded task file", other: `its task_id is "other"`} {
+		c := newCase(t, fixture.Pinned, nil)
+		config, err := c.record().TaskConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.edit(config.SourceFile, named)
+		c.refused(Refused, why, false)
+	}
+}
+
+// TestReferenceIsBounded in directories too: they cost as much as files.
+func TestReferenceIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o755)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if files, err := referenceFiles(root, 3); err != nil || len(files) > 0 {
+		t.Errorf("three directories: %v, %v", files, err)
+	}
+	if _, err := referenceFiles(root, 2); err == nil || !strings.Contains(err.Error(), "more than 2 files and directories") {
+		t.Errorf("three directories of two: %v", err)
+	}
 }
 
 func TestGapsAreSaid(t *testing.T) {

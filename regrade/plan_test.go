@@ -96,7 +96,7 @@ func TestPlanRefuses(t *testing.T) {
 		"no row of a split":       {PlanOptions{Request: tasks.Request{Selection: tasks.Selection{Split: "test"}}}, []string{labelled}, true, "test", 0},
 		"a row that does not fit": {PlanOptions{}, []string{strings.Replace(labelled, `"true"`, `"${row.nope}"`, 1)}, true, "nope", 0},
 		"all variants of a task": {PlanOptions{Request: tasks.Request{Layers: tasks.Layers{Experiment: variant(
-			"  - {variant_id: a, agent: {type: codex, sdk_options: {a: 1}}}\n  - {variant_id: b, agent: {type: pi, pure: true}}\n")}}},
+			"  - {variant_id: a, agent: {type: codex, sdk_options: {effort: low}}}\n  - {variant_id: b, agent: {type: pi, pure: true}}\n")}}},
 			[]string{prompted}, true, "sdk_options", 2},
 		"one of two files": {PlanOptions{Request: tasks.Request{Layers: tasks.Layers{Type: "codex"}}},
 			[]string{strings.Replace(prompted, "{}", "{type: opencode, pure: true}", 1), strings.Replace(prompted, "task_id: t", "task_id: u", 1)}, false, "pure", 1},

@@ -54,7 +54,7 @@ func referenceDigest(dir string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	files, err := referenceFiles(root)
+	files, err := referenceFiles(root, mostReferenceEntries)
 	if err != nil {
 		return "", err
 	}
@@ -74,16 +74,17 @@ func referenceDigest(dir string) (string, error) {
 
 // referenceFiles lists the regular files of a tree without .git and links, in
 // the order of their path components: "a/b" comes before "a-b", as Python's
-// paths compare. Directories count too, so that no tree is walked for ever.
-func referenceFiles(root *os.Root) ([]string, error) {
+// paths compare. Directories count too, so that no tree is walked for ever: most
+// bounds both.
+func referenceFiles(root *os.Root, most int) ([]string, error) {
 	var files []string
 	entries, todo := 0, []string{"."}
 	for len(todo) > 0 {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		err := eachEntry(root, dir, func(name string, kind fs.FileMode) error {
-			if entries++; entries > mostReferenceEntries {
-				return fmt.Errorf("it holds more than %d files and directories", mostReferenceEntries)
+			if entries++; entries > most {
+				return fmt.Errorf("it holds more than %d files and directories", most)
 			}
 			switch {
 			case path.Base(name) == ".git":

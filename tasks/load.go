@@ -81,6 +81,25 @@ func (l *Loader) parse(path string, data []byte, src *source) (*File, error) {
 	return f, nil
 }
 
+// FileID returns the task_id that a task file says, whatever else is in it.
+func FileID(path string) (string, error) {
+	const what = "task file"
+	data, src, err := open(path, what, maxYAMLBytes, LayerTask)
+	if err != nil {
+		return "", err
+	}
+	r := &report{}
+	n := parseYAML(data, src, r)
+	if err := r.err(what, path); err != nil {
+		return "", err
+	}
+	id, ok := n.get("task_id").isString()
+	if !ok {
+		return "", fmt.Errorf("%s %s says no task_id", what, quoteFile(path))
+	}
+	return id, nil
+}
+
 func (l *Loader) decoder(r *report, loading bool) *decoder {
 	return &decoder{report: r, loading: loading, kinds: l.Kinds, regex: l.Regex}
 }

@@ -20,7 +20,7 @@ type Bound struct {
 // "": none. It looks at names and sizes only, and no further than it must, so
 // that asking costs little beside a copy of the tree.
 func Exceeds(src int, o Options, b Bound) (string, error) {
-	m := measurer{skip: o.Skip, bound: b}
+	m := measurer{skip: o.Skip, filter: o.Filter, bound: b}
 	err := m.directory(src, "", 0)
 	if errors.Is(err, errExceeds) {
 		return m.text, nil
@@ -32,6 +32,7 @@ var errExceeds = errors.New("the tree is larger than its bound")
 
 type measurer struct {
 	skip    []FileID
+	filter  bool
 	bound   Bound
 	entries int
 	bytes   int64
@@ -62,6 +63,9 @@ func (m *measurer) entry(dir int, base, name string, depth int) error {
 	}
 	if err != nil {
 		return &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if m.filter && base == gitDir {
+		return nil
 	}
 	kind := st.Mode & unix.S_IFMT
 	if kind == unix.S_IFDIR && slices.Contains(m.skip, FileID{st.Dev, st.Ino}) {

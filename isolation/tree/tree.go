@@ -188,9 +188,12 @@ func (w *walker) entry(srcDir, dstDir int, base, name string, depth int) error {
 	return w.special(dstDir, base, name, &st)
 }
 
+// gitDir is left out by Options.Filter.
+const gitDir = ".git"
+
 // filtered tells what a task's own directory does not bring into a cell.
 func (w *walker) filtered(dir int, base, name string, kind uint32) bool {
-	if base == ".git" {
+	if base == gitDir {
 		return true
 	}
 	if kind != unix.S_IFLNK {

@@ -47,6 +47,15 @@ type viewing struct {
 }
 
 func (v *viewing) make() error {
+	if v.Most != (tree.Bound{}) {
+		exceeds, err := tree.Exceeds(v.source, v.Options, v.Most)
+		if err != nil {
+			return treeFault("measure the tree", err)
+		}
+		if exceeds != "" {
+			return &fault{err: errors.New("it has " + exceeds), refused: true}
+		}
+	}
 	if err := os.Mkdir(v.dir, 0o700); err != nil {
 		return fmt.Errorf("make the view: %w", err)
 	}

@@ -84,6 +84,8 @@ type Root struct {
 type View struct {
 	Name    string       `json:"name"` // a plain name, the directory in the cell's own
 	Options tree.Options `json:"options"`
+	// Most refuses a larger tree.
+	Most tree.Bound `json:"most"`
 	// ReadOnly: the view is made read-only before the cell starts.
 	ReadOnly bool `json:"read_only"`
 	// Kind is the view that is asked for.
