@@ -11,6 +11,9 @@ import (
 	"podgrade/oci"
 )
 
+// ErrNoNetwork is wrapped when this host can give a cell no network.
+var ErrNoNetwork = errors.New("no cell can have a network here")
+
 // tunDevice is what a forwarder makes a cell's interface with.
 const tunDevice = "/dev/net/tun"
 
@@ -30,12 +33,12 @@ func forwarders() []worker.Forwarder {
 // as far as can be told before there is a cell. device is tunDevice.
 func networkFault(device string) error {
 	if len(forwarders()) == 0 {
-		return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: errors.New("neither pasta nor slirp4netns is in PATH"),
+		return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: fmt.Errorf("%w: neither pasta nor slirp4netns is in PATH", ErrNoNetwork),
 			Do: "install one (Debian: apt-get install passt), or grade with --network none, which is the default"}
 	}
 	tun, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
-		return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: err,
+		return &Fault{Kind: Refusal, Tried: "give the cell a network", Why: fmt.Errorf("%w: %w", ErrNoNetwork, err),
 			Do: "let users open the device (sudo modprobe tun; sudo chmod 0666 " + device + "), or grade with --network none, which is the default"}
 	}
 	return tun.Close()
@@ -48,7 +51,7 @@ func (c *cell) connect(ctx context.Context) error {
 	}
 	reply, err := c.ask(ctx, worker.Request{Op: worker.OpNetwork, Network: forwarders()})
 	if err != nil {
-		return &Fault{Kind: Refusal, Tried: "give the cell a network", On: "of " + c.order.Image.Pin.String(), Why: err,
+		return &Fault{Kind: Refusal, Tried: "give the cell a network", On: "of " + c.order.Image.Pin.String(), Why: fmt.Errorf("%w: %w", ErrNoNetwork, err),
 			Do: "see what `podgrade doctor` says, or grade with --network none, which is the default"}
 	}
 	c.made.Network = reply.Forwarder

@@ -35,4 +35,7 @@ const (
 	EnvTaskDir = "TASK_DIR"
 	// EnvReferenceDir names the answer key (ReferencesPath in a cell).
 	EnvReferenceDir = "REFERENCE_DIR"
+	// EnvPromptFile names the file with the prompt, for an agent that asked for
+	// one.
+	EnvPromptFile = "PROMPT_FILE"
 )

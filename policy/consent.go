@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"podgrade/oci"
-	"podgrade/tasks"
 )
 
 // Answer is what the operator said on the command line.
 type Answer struct {
 	// RecordedCommands accepts every grant (--allow-recorded-commands).
 	RecordedCommands bool
+	// TaskFile: the task is the operator's own file and not a record's, so that
+	// all that it asks for is wanted. Nothing is asked and nothing printed.
+	TaskFile bool
 }
 
 // Accepted is what a grade may use beyond the seal. Only Consent makes one;
@@ -52,14 +54,14 @@ func Consent(r Request, answer Answer, notice io.Writer) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	if len(terms.grants) > 0 && !answer.RecordedCommands && !readingOnly(r, terms) {
+	if len(terms.grants) > 0 && !answer.TaskFile && !answer.RecordedCommands && !readingOnly(r, terms) {
 		return Accepted{}, &Refusal{
 			What:   "the record asks for more than a sealed cell, and nobody has accepted that:",
 			Grants: terms.grants,
 			Do:     "Read the list; when all of it may happen, run the same command with --allow-recorded-commands.",
 		}
 	}
-	if len(terms.grants) > 0 {
+	if len(terms.grants) > 0 && !answer.TaskFile {
 		fmt.Fprintf(notice, "accepted from the record:\n%s", Page(terms.grants))
 	}
 	a := Accepted{made: true, place: r.Place, terms: *terms}
@@ -81,12 +83,12 @@ func readingOnly(r Request, t *terms) bool {
 // withheld are the variables that the record passes on, that are set here,
 // and that commands do not get.
 func withheld(r Request, t *terms) []string {
-	var names []string
-	if r.Task.Sandbox.Driver != tasks.DriverDocker || len(t.commands) == 0 {
+	if len(t.commands) == 0 {
 		return nil
 	}
-	for _, name := range r.Task.Sandbox.Docker.Passthrough() {
-		if _, set := r.Lookup(name); set && name != "HOME" && !slices.Contains(t.variables, name) {
+	var names []string
+	for _, name := range r.passthrough() {
+		if _, set := r.Lookup(name); set && !slices.Contains(t.variables, name) {
 			names = append(names, name)
 		}
 	}
@@ -118,6 +120,12 @@ func (a Accepted) Network() oci.Network {
 
 // Env holds the accepted variables of this host, as name=value.
 func (a Accepted) Env() []string { return slices.Clone(a.env) }
+
+// Variables names the variables of this host that commands get.
+func (a Accepted) Variables() []string { return slices.Clone(a.terms.variables) }
+
+// Setup is what the execute phase makes and runs; nothing for a grade.
+func (a Accepted) Setup() Setup { return a.terms.setup }
 
 // Withheld names the variables that the record passes on, that are set here,
 // and that commands do not get.

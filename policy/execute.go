@@ -19,7 +19,7 @@ func (r Request) source() string {
 // docker is the block that the row's cells are made of: that of a tempdir row
 // counts for nothing, since it runs in the default image.
 func (r Request) docker() tasks.Docker {
-	if r.Planned && r.Task.Sandbox.Driver == tasks.DriverTempdir {
+	if r.Place == InCell && r.Task.Sandbox.Driver == tasks.DriverTempdir {
 		return tasks.Docker{Network: tasks.NetworkBridge}
 	}
 	return r.Task.Sandbox.Docker
@@ -38,9 +38,11 @@ func (t *terms) executing(r Request) error {
 	for _, hook := range r.Task.PreRun {
 		t.command(hook.Command, "pre_run", r.Place)
 	}
-	if podman := r.Task.Sandbox.Podman; podman != nil && podman.Solution != "" && r.agent() == tasks.Oracle {
-		t.command(podman.Solution, "solution, the oracle agent", r.Place)
+	t.setup = Setup{
+		Templates: r.Task.Sandbox.TemplateSources, MockDirs: r.Task.Sandbox.MockPathDirs, Recorders: r.Task.Sandbox.RecordCLI,
+		Python: r.Task.Sandbox.Python, Node: r.Task.Sandbox.Node, PreRun: r.Task.PreRun,
 	}
+	t.agent(r)
 	t.packages(r.Task.Sandbox.Python, "sandbox.python", r.Place)
 	t.packages(r.Task.Sandbox.Node, "sandbox.node", r.Place)
 	if r.Place == InCell {
@@ -50,6 +52,20 @@ func (t *terms) executing(r Request) error {
 	}
 	t.templates(r)
 	return t.taskDirFor(r)
+}
+
+// agent adds what the agent runs.
+func (t *terms) agent(r Request) {
+	switch podman := r.Task.Sandbox.Podman; r.agent() {
+	case tasks.CommandLine:
+		t.setup.AgentCommand, t.setup.AgentPrompt = r.Task.Agent.Command, r.Task.Agent.Prompt
+		t.command(r.Task.Agent.Command, "the agent", r.Place)
+	case tasks.Oracle:
+		if podman != nil && podman.Solution != "" {
+			t.setup.Solution = podman.Solution
+			t.command(podman.Solution, "solution, the oracle agent", r.Place)
+		}
+	}
 }
 
 // agentCell adds what starting the agent's cell needs.
@@ -83,6 +99,8 @@ func (t *terms) plannedImage(r Request) error {
 			t.add(Image, docker.DockerfilePath, "a cell of the image that was built from it is started")
 			return nil
 		}
+		build := docker.Build
+		t.setup.Dockerfile, t.setup.Build = docker.DockerfilePath, &build
 		t.add(Build, docker.DockerfilePath, "an image is built from it, with all of its directory, and a cell of the image is started")
 		return nil
 	case r.WantsDefaultImage() && r.DefaultImage == "":
@@ -133,7 +151,7 @@ func (t *terms) templates(r Request) {
 		case tasks.TemplateDir:
 			t.add(Path, source.Path, "a template: the agent gets a copy")
 		case tasks.Repo:
-			t.command("git clone "+source.URL, "template_sources", OnHost)
+			t.command("git clone "+source.URL, "template_sources", r.Place)
 		}
 	}
 	if r.Task.Agent == nil {
@@ -142,6 +160,7 @@ func (t *terms) templates(r Request) {
 	loader := &tasks.Loader{Env: r.Lookup}
 	for _, plugin := range r.Task.Agent.Plugins {
 		if dir, ok := loader.PluginDir(plugin, filepath.Dir(r.TaskFile)); ok {
+			t.setup.Plugins = append(t.setup.Plugins, dir)
 			t.add(Path, dir, "a plugin: the agent can read all of it")
 		}
 	}
@@ -158,6 +177,22 @@ func (t *terms) taskDirFor(r Request) error {
 		t.add(Path, dir, "the task directory: pre_run gets a copy, which is gone before the agent starts")
 	}
 	return err
+}
+
+// Setup is what happens in the agent's cell before the agent starts, and what
+// it starts, as it was accepted.
+type Setup struct {
+	Templates    []tasks.TemplateSource
+	MockDirs     []string
+	Recorders    []tasks.RecordCLI
+	Python, Node *tasks.Packages // nil: not wanted
+	PreRun       []tasks.PreRun
+	Plugins      []string // directories of this host
+	AgentCommand string   // of the agent command
+	AgentPrompt  string   // how it gets the prompt
+	Solution     string   // of the agent oracle, relative to the task directory
+	Dockerfile   string   // "": the image is not built
+	Build        *tasks.Build
 }
 
 func (r Request) agent() string {

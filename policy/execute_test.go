@@ -16,10 +16,71 @@ func planned(t *testing.T, phase oci.Phase, change func(*Request)) Request {
 	r := request(t, nil)
 	r.Phase, r.Planned, r.Task.Agent = phase, true, &tasks.Agent{Type: tasks.ClaudeCode}
 	r.Task.Sandbox.Podman = &tasks.Podman{Caps: tasks.Caps{Mode: tasks.CapsNone}}
+	docker := &r.Task.Sandbox.Docker
+	docker.EnvPassthrough, docker.EnvPassthroughExtra = []string{"OTHER_KEY"}, docker.EnvPassthrough
 	if change != nil {
 		change(&r)
 	}
 	return r
+}
+
+// TestOnlyVariablesThatSomebodyNamedEnterACell: the list of upstream is of
+// credentials, and a task file that says nothing does not ask for them.
+func TestOnlyVariablesThatSomebodyNamedEnterACell(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "task.yaml")
+	for text, want := range map[string]string{
+		"{image: i}": "",
+		"{image: i, env_passthrough_extra: [MINE, ANTHROPIC_API_KEY, HOME]}": "MINE ANTHROPIC_API_KEY",
+		"{image: i, env_passthrough: [OTHER_KEY, UNSET]}":                    "OTHER_KEY",
+	} {
+		err := os.WriteFile(file, []byte("{task_id: a, description: b, initial_prompt: c, agent: {type: command, command: x}, sandbox: {driver: docker, docker: "+text+
+			"}, success_criteria: [{type: file_exists, path: a, description: d}]}"), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &tasks.Loader{}
+		loaded, err := l.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := l.Resolve(loaded, tasks.Layers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{Task: task, Phase: oci.Execute, Planned: true, Place: InCell, TaskFile: file, Lookup: func(name string) (string, bool) {
+			return "secret", name != "UNSET"
+		}}
+		accepted, err := Consent(r, Answer{TaskFile: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(accepted.Variables(), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestAGradeGetsTheVariablesOfItsRun: what the agent's cell did not have is
+// neither given to the grade nor missed there.
+func TestAGradeGetsTheVariablesOfItsRun(t *testing.T) {
+	for _, passed := range [][]string{nil, {"API_KEY"}, {}} {
+		r := request(t, nil)
+		r.Task.Sandbox.Docker.EnvPassthrough = []string{"API_KEY", "HOME"}
+		if passed != nil {
+			r.Passed = &passed
+		}
+		accepted, err := Consent(r, Answer{TaskFile: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 1
+		if passed != nil {
+			want = len(passed)
+		}
+		if got := accepted.Variables(); len(got) != want || len(accepted.Withheld()) != 0 {
+			t.Errorf("%v: %v, withheld %v", passed, got, accepted.Withheld())
+		}
+	}
 }
 
 func TestGrantsOfTheExecutePhase(t *testing.T) {

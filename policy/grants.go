@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"podgrade/oci"
@@ -32,6 +33,7 @@ type terms struct {
 	taskDir      string
 	reference    string
 	searchPath   []string
+	setup        Setup // of the execute phase
 }
 
 func (t *terms) add(kind Kind, value, reason string) {
@@ -157,14 +159,11 @@ func (t *terms) networkOf(r Request) error {
 	return nil
 }
 
-// variablesOf adds the host variables that the record names and that are set
-// here. HOME is never passed on: it names a directory of this host.
+// variablesOf adds the host variables that are asked for and that are set
+// here.
 func (t *terms) variablesOf(r Request) {
-	if r.Task.Sandbox.Driver != tasks.DriverDocker {
-		return
-	}
-	for _, name := range r.Task.Sandbox.Docker.Passthrough() {
-		if name == "HOME" || !isName(name) {
+	for _, name := range r.passthrough() {
+		if !isName(name) {
 			continue
 		}
 		if _, set := r.Lookup(name); set {
@@ -172,6 +171,27 @@ func (t *terms) variablesOf(r Request) {
 			t.add(Variable, name, "commands get its value on this host")
 		}
 	}
+}
+
+// passthrough names the host variables that the row asks for. HOME is never
+// passed on: it names a directory of this host. Upstream's default list is of
+// credentials, and none of them enters a cell because nobody said a word: of a
+// task that was not executed yet only the names that an author wrote count, of
+// a row that podgrade executed those that its agent's cell had.
+func (r Request) passthrough() []string {
+	if r.Task.Sandbox.Driver != tasks.DriverDocker {
+		return nil
+	}
+	docker := r.Task.Sandbox.Docker
+	names := docker.Passthrough()
+	switch {
+	case r.Passed != nil:
+		names = *r.Passed
+	case r.Planned && !r.Task.Wrote("sandbox.docker.env_passthrough"):
+		docker.EnvPassthrough = nil
+		names = docker.Passthrough()
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "HOME" })
 }
 
 // isName tells whether a variable can be passed on under this name.

@@ -43,6 +43,9 @@ type Request struct {
 	RowDir string
 	// SearchPath is the recorded PATH of the agent.
 	SearchPath string
+	// Passed names the host variables that the agent's cell had; nil: the
+	// record does not say.
+	Passed *[]string
 	// PostRunDone: the record holds results of post_run, so that this grade
 	// does not run it again.
 	PostRunDone bool

@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"context"
+	"os"
 
 	"podgrade/isolation"
 	"podgrade/oci"
@@ -25,6 +26,11 @@ type Engines interface {
 	OpenOnHost(ctx context.Context, order isolation.Order) (isolation.Cell, error)
 	// Hold keeps an image from being pruned until release is called.
 	Hold(ctx context.Context, image isolation.Image) (release func() error, err error)
+	// Build builds an image.
+	Build(ctx context.Context, order isolation.BuildOrder) (oci.Pin, error)
+	// RemoveTree removes everything in a directory, whoever of this user's ids
+	// owns it.
+	RemoveTree(ctx context.Context, dir *os.File) error
 	// Close ends everything that was started.
 	Close() error
 }

@@ -145,7 +145,8 @@ type shared struct{ *isolation.Host }
 // Close leaves the end to the test.
 func (shared) Close() error { return nil }
 
-func startSpot(t *testing.T, engine string, sheet questionnaire) spot {
+// startEngines starts the engines of this machine.
+func startEngines(t *testing.T, engine string) *isolation.Host {
 	t.Helper()
 	build := os.Getenv("PODGRADE_TEST_BUILD")
 	if build == "" {
@@ -157,16 +158,24 @@ func startSpot(t *testing.T, engine string, sheet questionnaire) spot {
 	if engine == isolation.EngineHost {
 		options.Engine = ""
 	}
-	s := spot{engine: engine, sheet: sheet}
-	var err error
-	if s.host, err = isolation.Start(ctx, options); err != nil {
+	host, err := isolation.Start(ctx, options)
+	if err != nil {
 		t.Fatalf("%v; run make build, and the test as an ordinary user", err)
 	}
 	t.Cleanup(func() {
-		if err := s.host.Close(); err != nil {
+		if err := host.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return host
+}
+
+func startSpot(t *testing.T, engine string, sheet questionnaire) spot {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s := spot{engine: engine, sheet: sheet, host: startEngines(t, engine)}
+	var err error
 	image := testimages.BYOD()
 	tar := image.Open()
 	defer tar.Close()

@@ -117,6 +117,12 @@ func (f *fakeEngines) Hold(_ context.Context, image isolation.Image) (func() err
 	return func() error { f.released++; return nil }, nil
 }
 
+func (f *fakeEngines) Build(context.Context, isolation.BuildOrder) (oci.Pin, error) {
+	return oci.Pin{}, errors.New("nothing is built here")
+}
+
+func (f *fakeEngines) RemoveTree(context.Context, *os.File) error { return nil }
+
 func (f *fakeEngines) Close() error {
 	f.closed++
 	return nil
@@ -162,6 +168,7 @@ func (c *fakeCell) Remove(_ context.Context, base, name string) error {
 func (c *fakeCell) EndProcesses(context.Context) ([]isolation.Process, error) { return c.ended, nil }
 
 // Settle implements isolation.Cell.
+
 func (c *fakeCell) Settle(context.Context, isolation.Settle) (isolation.Settled, error) {
 	return isolation.Settled{Digest: "sha256:tree"}, nil
 }

@@ -200,7 +200,7 @@ func oneALine(errs []error) string {
 
 // where routes the grade (spec/regrade.md 1.2).
 func (g *grading) where() (policy.Place, error) {
-	if g.task.Sandbox.Driver == tasks.DriverTempdir || g.options.AllowHost {
+	if g.options.AllowHost || g.task.Sandbox.Driver == tasks.DriverTempdir && !g.executedInCell() {
 		return policy.OnHost, nil
 	}
 	if value, _ := g.options.Lookup(oci.EnvInContainer); value == "1" {
@@ -209,6 +209,13 @@ func (g *grading) where() (policy.Place, error) {
 			Do:  "unset it, or use --allow-host-grading to grade right here"}
 	}
 	return policy.InCell, nil
+}
+
+// executedInCell tells whether podgrade executed the row in a cell, which its
+// driver does not say: tempdir means the host to upstream.
+func (g *grading) executedInCell() bool {
+	_, onHost := g.record.Environment.Get(record.ExecutedOnHost)
+	return !onHost && record.Pin(g.record.Environment).Known()
 }
 
 // checkFair refuses a row whose cell this release cannot make: the verdict of

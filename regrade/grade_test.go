@@ -443,7 +443,7 @@ func TestPostRunRunsOnce(t *testing.T) {
 		t.Errorf("%s: post_run changed the verdict", v.Status)
 	}
 	raw := c.record().Get(record.FieldPostRunResults)
-	var results []hookResult
+	var results []record.HookResult
 	if err := raw.Decode(&results); err != nil || len(results) != 2 {
 		t.Fatalf("%s: %v", raw, err)
 	}

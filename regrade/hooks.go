@@ -7,17 +7,8 @@ import (
 	"time"
 
 	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
 )
-
-// hookResult is one entry of post_run_results (spec/run-record.md 2.2).
-type hookResult struct {
-	Command  string  `json:"command"`
-	ExitCode *int    `json:"exit_code"` // nil after a time-out
-	Stdout   string  `json:"stdout"`
-	Stderr   string  `json:"stderr"`
-	Duration float64 `json:"duration_seconds"`
-	Error    *string `json:"error"`
-}
 
 // mostHookOutput bounds each recorded stream of a hook, in bytes.
 const mostHookOutput = 100 << 10
@@ -25,11 +16,11 @@ const mostHookOutput = 100 << 10
 // postRun runs the task's post_run after the criteria, unless an earlier grade
 // did: repeating it is not known to be safe (spec/regrade.md 1.13). It never
 // changes the verdict.
-func (g *grading) postRun(ctx context.Context, spot *place) ([]hookResult, error) {
+func (g *grading) postRun(ctx context.Context, spot *place) ([]record.HookResult, error) {
 	if g.postRunDone() {
 		return nil, nil
 	}
-	var results []hookResult
+	var results []record.HookResult
 	for i, hook := range g.task.PostRun {
 		label := fmt.Sprintf("post_run %d", i+1)
 		exit, err := spot.Run(ctx, criteria.Command{
@@ -38,7 +29,7 @@ func (g *grading) postRun(ctx context.Context, spot *place) ([]hookResult, error
 		if criteria.NotStarted(err) {
 			trouble := err.Error()
 			g.logs.Note(label, trouble)
-			results = append(results, hookResult{Command: hook.Command, Error: &trouble})
+			results = append(results, record.HookResult{Command: hook.Command, Error: &trouble})
 			continue
 		}
 		if err != nil {
@@ -50,8 +41,8 @@ func (g *grading) postRun(ctx context.Context, spot *place) ([]hookResult, error
 	return results, nil
 }
 
-func hookResultOf(command string, exit criteria.Exit) hookResult {
-	result := hookResult{
+func hookResultOf(command string, exit criteria.Exit) record.HookResult {
+	result := record.HookResult{
 		Command:  command,
 		Stdout:   hookText(exit.Stdout.Text),
 		Stderr:   hookText(exit.Stderr.Text),

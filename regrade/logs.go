@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -26,6 +27,19 @@ type logs struct {
 }
 
 var _ criteria.Sink = (*logs)(nil)
+
+// openRunLogs opens the logs of an execute, which have names of their own.
+func openRunLogs(row *record.Row, warn func(string)) *logs {
+	l := &logs{
+		grade: openLog(row, record.TaskLog, mostGradeLog, warn),
+		cell:  openLog(row, record.ContainerLog, mostCellLog, warn),
+	}
+	l.grade.last, l.cell.last = &lastBytes{}, &lastBytes{}
+	return l
+}
+
+// tail is the end of the log, for the record.
+func (l *logs) tail() string { return l.grade.last.String() }
 
 func openLogs(row *record.Row, warn func(string)) *logs {
 	return &logs{
@@ -81,6 +95,31 @@ type boundedLog struct {
 
 	mu   sync.Mutex
 	room int64
+	last *lastBytes // nil: nobody asks for the end
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct{ kept []byte }
+
+// mostLast bounds what a record holds of a log, in bytes.
+const mostLast = 4 << 10
+
+func (l *lastBytes) write(p []byte) {
+	l.kept = append(l.kept, p[max(0, len(p)-mostLast):]...)
+	if len(l.kept) > 4*mostLast {
+		l.kept = append(l.kept[:0], l.kept[len(l.kept)-mostLast:]...)
+	}
+}
+
+// String begins with a whole line where there is one.
+func (l *lastBytes) String() string {
+	kept := l.kept[max(0, len(l.kept)-mostLast):]
+	if len(kept) < len(l.kept) {
+		if _, rest, found := bytes.Cut(kept, []byte("\n")); found {
+			kept = rest
+		}
+	}
+	return policy.NeutralText(strings.ToValidUTF8(string(kept), "\ufffd"))
 }
 
 var _ io.Writer = (*boundedLog)(nil)
@@ -97,6 +136,9 @@ func openLog(row *record.Row, name string, most int64, warn func(string)) *bound
 func (b *boundedLog) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.last != nil {
+		b.last.write(p)
+	}
 	if b.draft == nil || b.room <= 0 {
 		return len(p), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"podgrade/isolation"
@@ -30,6 +31,11 @@ type surroundings struct {
 	accepted policy.Accepted
 	lookup   func(string) (string, bool)
 	recorded string // the agent's PATH, from the record
+	// front are directories of the cell that come before all others on PATH:
+	// mocks and recorders while the agent works.
+	front []string
+	// withoutTaskDir: the commands are not told where the task directory is.
+	withoutTaskDir bool
 }
 
 // environment is the one table of what a command finds in its environment
@@ -38,7 +44,8 @@ type surroundings struct {
 //	where  name                     value
 //	cell   the image's own          its configuration
 //	host   fromHost                 the caller's
-//	both   PATH                     node_modules/.bin and .venv/bin of the
+//	both   PATH                     mocks and recorders while the agent works,
+//	                                node_modules/.bin and .venv/bin of the
 //	                                workspace where they exist, the agent's
 //	                                PATH, then the image's or the host's
 //	both   VIRTUAL_ENV              .venv of the workspace where it exists
@@ -82,7 +89,7 @@ func (s surroundings) environment(ctx context.Context, cell isolation.Cell, imag
 
 // directories names the task directory and the reference as commands see them.
 func (s surroundings) directories(env *environment, places isolation.Places) {
-	if s.accepted.TaskDir() != "" {
+	if s.accepted.TaskDir() != "" && !s.withoutTaskDir {
 		env.set(oci.EnvTaskDir, places.TaskDir)
 	}
 	if s.accepted.Reference() != "" {
@@ -93,7 +100,7 @@ func (s surroundings) directories(env *environment, places isolation.Places) {
 // searchPath puts directories in front of PATH, in upstream's order
 // (spec/task-file.md 7.8).
 func (s surroundings) searchPath(ctx context.Context, cell isolation.Cell, env *environment) error {
-	var front []string
+	front := slices.Clone(s.front)
 	node, err := directoryBelow(ctx, cell, cell.Places().Workspace, "node_modules/.bin")
 	if err != nil {
 		return err
@@ -140,12 +147,15 @@ func (s surroundings) agentPath(ctx context.Context, cell isolation.Cell) ([]str
 		if err != nil {
 			return nil, err
 		}
-		if real != "" && real != oci.WorkPath && !strings.HasPrefix(real, oci.WorkPath+"/") {
+		if real != "" && !lies(real, oci.WorkPath) && !lies(real, cell.Places().Workspace) {
 			kept = append(kept, entry)
 		}
 	}
 	return kept, nil
 }
+
+// lies tells whether a clean path is dir or lies in it.
+func lies(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // directoryBelow is the place of a directory, "" when there is none.
 func directoryBelow(ctx context.Context, cell isolation.Cell, base, name string) (string, error) {

@@ -82,7 +82,7 @@ func gateThreshold(earlyStop record.Raw) (float64, error) {
 type outcome struct {
 	spot     *place
 	unpinned string // the reference that was looked up, when nothing is pinned
-	hooks    []hookResult
+	hooks    []record.HookResult
 	grading  time.Duration // of the criteria
 	whole    time.Duration
 }
@@ -142,11 +142,11 @@ func (g *grading) environment(o outcome) {
 func (g *grading) stamp(o outcome) {
 	info, made := g.record.Environment, o.spot.made
 	record.ClearGradeStamps(info)
-	container := g.task.Sandbox.Driver != tasks.DriverTempdir
+	container := g.task.Sandbox.Driver != tasks.DriverTempdir || g.executedInCell()
 	if container && g.accepted.Place() == policy.OnHost {
 		info.Set(record.GradedOnHost, true)
 	}
-	if n := len(g.task.PreRun); n > 0 && container {
+	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.State) != record.StateUnchanged {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)

@@ -17,6 +17,18 @@ const (
 	SpecSHA256      = "podgrade_spec_sha256"
 	WorkspaceDigest = "podgrade_workspace_digest"
 	LimitsEnforced  = "podgrade_limits_enforced"
+	Runtime         = "podgrade_runtime"   // name and version
+	Variables       = "podgrade_variables" // of the host, that the agent's cell had; names
+	Processes       = "podgrade_processes" // that were alive when the agent had ended, with their ports
+	State           = "podgrade_state"     // one of the States
+	BuildContext    = "podgrade_build_context_digest"
+)
+
+// What became of changes outside of the workspace.
+const (
+	StateKept      = "kept"      // as the layer StateDiffID
+	StateUnchanged = "unchanged" // there were none
+	StateDropped   = "dropped"
 )
 
 // Keys that podgrade writes to environment_info when it grades a row.

@@ -12,6 +12,7 @@ const (
 	ExecuteCellFile = "cell.execute.json" // what was made for the agent's cell
 	GradeCellFile   = "cell.grade.json"   // what was made for the grading cell
 	ArtifactsDir    = "artifacts"         // parent of the preserved workspace
+	WorkspaceDraft  = "workspace.tmp"     // parent of a workspace that is not preserved yet, or never
 )
 
 // The names of files in a run directory.

@@ -158,6 +158,15 @@ const (
 	ComponentIteration   = "orchestrator.iteration_1" // the first; the number is the turn's
 )
 
+// Values of ErrorDetails.Category.
+const (
+	CategoryInfrastructure = "infrastructure" // the host; the row can be run again
+	CategorySetup          = "setup"          // the workspace is not as the task wants it
+	CategoryBuild          = "build"          // the image could not be built
+	CategoryAgent          = "agent"          // the agent broke off
+	CategoryTimeout        = "timeout"
+)
+
 // ErrorDetails says where a row failed.
 type ErrorDetails struct {
 	Category  string `json:"error_category"`

@@ -1,0 +1,150 @@
+package regrade
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"podgrade/tasks"
+)
+
+// Digests identify what a row is made of, never where it stands (design:
+// Identity).
+type Digests struct {
+	// Run covers all that the execute phase reads. With variant and replicate
+	// it identifies a row.
+	Run string
+	// Task covers everything, and says which criteria a verdict is of.
+	Task string
+}
+
+// readBy says which phase reads a key of a task: every key that execute reads
+// belongs to the run digest. A key of the blocks sandbox.podman and
+// sandbox.podman.timeouts is named in full.
+var readBy = map[string]bool{ // true: execute
+	"task_id": true, "initial_prompt": true, "initial_prompt_file": true, "agent": true, "sandbox": true,
+	"run_limits": true, "pre_run": true, "simulation": true, "suite_id": true, "row_id": true,
+	"description": false, "tags": false, "skip": false, "success_criteria": false, "reference": false,
+	"expected_commands": false, "post_run": false, "dataset": false, "checker_context": false,
+	"sandbox.podman.timeouts.grade": false,
+}
+
+// inRun tells whether a dotted key belongs to the run digest. What nobody has
+// classified does: too much is asked again, never too little.
+func inRun(key string) bool {
+	for name := key; ; {
+		if run, known := readBy[name]; known {
+			return run
+		}
+		at := strings.LastIndexByte(name, '.')
+		if at < 0 {
+			return true
+		}
+		name = name[:at]
+	}
+}
+
+// RunPart returns what the run digest is made of, without the files that the
+// task names: the keys whose value is not the default, so that a key that a
+// newer podgrade knows changes nothing. A task and the record of its row give
+// the same.
+func RunPart(task *tasks.Task) (map[string]json.RawMessage, error) {
+	resolved, err := task.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	// Read as from a record, which has lost what an author wrote.
+	plain, err := tasks.FromRecord(resolved)
+	if err != nil {
+		return nil, err
+	}
+	part := map[string]json.RawMessage{}
+	for key, origin := range plain.Lineage() {
+		if !inRun(key) {
+			continue
+		}
+		if part[key], err = json.Marshal(origin.Value); err != nil {
+			return nil, fmt.Errorf("the value of %s: %w", key, err)
+		}
+	}
+	for key, value := range map[string]string{"task_id": plain.TaskID, "suite_id": plain.SuiteID, "row_id": plain.RowID} {
+		if value != "" {
+			part[key], _ = json.Marshal(value)
+		}
+	}
+	return part, nil
+}
+
+// DigestsOf returns the digests of a row, and reads the files that the set-up
+// copies: templates, the directory of a Dockerfile, the solution. The task
+// directory, which pre_run sees, is not among them: it holds the criteria.
+func DigestsOf(row tasks.Row) (Digests, error) {
+	part, err := RunPart(row.Task)
+	if err != nil {
+		return Digests{}, err
+	}
+	run := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(part)) {
+		addPart(run, key, string(part[key]))
+	}
+	for _, content := range contents(row) {
+		addPart(run, content.name, content.digest())
+	}
+	whole, err := row.Task.MarshalJSON()
+	if err != nil {
+		return Digests{}, err
+	}
+	all := sha256.Sum256(whole)
+	return Digests{Run: hex.EncodeToString(run.Sum(nil)), Task: hex.EncodeToString(all[:])}, nil
+}
+
+func addPart(to hash.Hash, key, value string) {
+	fmt.Fprintf(to, "%s\x00%s\x00", key, value)
+}
+
+// content is something of this host that the set-up reads.
+type content struct {
+	name, path string
+	file       bool
+}
+
+func contents(row tasks.Row) []content {
+	var list []content
+	sandbox := row.Task.Sandbox
+	for i, source := range sandbox.TemplateSources {
+		if source.Type == tasks.TemplateDir {
+			list = append(list, content{name: fmt.Sprintf("sandbox.template_sources[%d]", i), path: source.Path})
+		}
+	}
+	if file := sandbox.Docker.DockerfilePath; file != "" && sandbox.Driver != tasks.DriverTempdir {
+		list = append(list, content{name: "sandbox.docker.dockerfile_path", path: filepath.Dir(file)})
+	}
+	if podman := sandbox.Podman; podman != nil && podman.Solution != "" && row.Task.Agent != nil && row.Task.Agent.Type == tasks.Oracle {
+		list = append(list, content{name: "sandbox.podman.solution", path: filepath.Join(row.File.Dir, podman.Solution), file: true})
+	}
+	return list
+}
+
+// digest is of the content, or of why there is none: it is not the digest's
+// place to refuse it.
+func (c content) digest() string {
+	if c.file {
+		text, err := readBelow(filepath.Dir(c.path), filepath.Base(c.path), largestScript)
+		if err != nil {
+			return "unreadable"
+		}
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:])
+	}
+	digest, err := referenceDigest(c.path)
+	if err != nil {
+		return "unreadable"
+	}
+	return digest
+}

@@ -1,0 +1,72 @@
+package regrade_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+)
+
+// examples are the tasks that show one thing each, with the step that the
+// verdict depends on switched off: the same task is a FAILURE then.
+var examples = []struct {
+	name    string
+	without func(*tasks.Task) // nil: there is no step to switch off
+	// stops: without the step the set-up fails, or the agent.
+	stops bool
+}{
+	{"command", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
+	{"oracle", func(t *tasks.Task) { t.Agent.Type, t.Agent.Command = tasks.CommandLine, "true" }, false},
+	{"template", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[:1] }, false},
+	{"starter-files", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
+	{"mock-commands", func(t *tasks.Task) { t.Sandbox.MockPathDirs = nil }, false},
+	{"non-root", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
+	{"dockerfile", func(t *tasks.Task) {
+		t.Sandbox.Docker.DockerfilePath, t.Sandbox.Docker.Image = "", testimages.Busybox().Reference
+	}, false},
+	{"repository", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[1:] }, false},
+	{"tempdir", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
+	{"reference", func(t *tasks.Task) { t.Agent.Command = "echo 41 >answer.txt" }, false},
+	{"judge-disabled", nil, false},
+	{"dataset", func(t *tasks.Task) { t.Agent.Command = "cat >answer.txt" }, false},
+}
+
+// TestEveryExampleIsTested: an example that nobody runs is a claim.
+func TestEveryExampleIsTested(t *testing.T) {
+	files, err := filepath.Glob("../tasks/examples/*/task.yaml")
+	if err != nil || len(files) != len(examples) {
+		t.Errorf("%d task files, %d examples: %v", len(files), len(examples), err)
+	}
+}
+
+func TestExamples(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox(), testimages.BusyboxAs("grader"), testimages.Workbench())
+	b.options.DefaultImage = testimages.Busybox().Reference
+	for _, example := range examples {
+		t.Run(example.name, func(t *testing.T) {
+			b := *b
+			b.t = t
+			file := "../tasks/examples/" + example.name + "/task.yaml"
+			b.executes(load(t, file, tasks.Request{})).succeeds()
+			if example.without == nil {
+				return
+			}
+			row := load(t, file, tasks.Request{})
+			example.without(row.Task)
+			r := b.executes(row)
+			switch {
+			case example.stops && (r.Status != record.Error || r.Gradable):
+				t.Errorf("without the step: %s, %s", r.Status, r.Message)
+			case !example.stops && !r.Gradable:
+				t.Errorf("without the step: %s, %s", r.Status, r.Message)
+			case !example.stops:
+				if verdict := r.grades(); verdict.Status != record.Failure {
+					t.Errorf("without the step: graded %s", verdict.Status)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,272 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/agents"
+	"podgrade/tasks/record"
+)
+
+// Execute executes one row: it makes the agent's cell, sets it up, lets the
+// agent work, keeps what it left, and writes the record, which holds no
+// verdict. How the agent's run ended is the status of the record and no error.
+//
+// An error means that there is no record: the row was refused, ctx was
+// cancelled, or the record could not be written. The error is classified by
+// KindOf.
+func Execute(ctx context.Context, row *record.Row, job Job, o ExecuteOptions) (*Executed, error) {
+	accepted, err := consentTo(job, o)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := agents.For(job.Row.Task.Agent.Type)
+	if err != nil {
+		return nil, err
+	}
+	e := &execution{row: row, job: job, options: o, task: job.Row.Task, accepted: accepted, agent: agent}
+	executed, err := e.execute(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("the row was interrupted, and has no record: %w", ctx.Err())
+	}
+	return executed, err
+}
+
+// execution is one execute under way.
+type execution struct {
+	row      *record.Row
+	job      Job
+	options  ExecuteOptions
+	task     *tasks.Task
+	accepted policy.Accepted
+	agent    agents.Agent
+
+	engines   Engines
+	image     isolation.Image
+	workspace string // on this host
+	network   oci.Network
+	logs      *logs
+	cell      isolation.Cell
+	front     []string // directories that come first on PATH
+
+	context         string // digest of the build context
+	referenceDigest string
+	agentPath       string // PATH of the agent
+
+	started  time.Time
+	facts    record.Execution
+	made     isolation.Made
+	settled  *isolation.Settled
+	alive    []isolation.Process
+	ended    bool   // the cell ended by one of its own commands
+	attempts uint64 // to reach a network
+}
+
+// execute starts the engines and does the rest.
+func (e *execution) execute(ctx context.Context) (executed *Executed, err error) {
+	engines, err := e.options.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closing := engines.Close(); closing != nil {
+			e.warn("ending the engines: " + closing.Error())
+		}
+	}()
+	e.engines, e.started = engines, time.Now()
+	e.logs = openRunLogs(e.row, e.warn)
+	defer func() { e.logs.close(err == nil || ctx.Err() == nil, e.warn) }()
+	for _, problem := range e.task.Warnings() {
+		e.logs.Note("podgrade", "the task: "+problem.Error())
+	}
+	ended := e.work(ctx)
+	if e.cell != nil {
+		ended = errors.Join(ended, e.preserve(ctx))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if ended != nil && KindOf(ended) == Refused {
+		return nil, ended
+	}
+	return e.finish(ended)
+}
+
+// work does everything between the start of the engines and the record. Its
+// error says how the row ended, when it did not end well.
+func (e *execution) work(ctx context.Context) error {
+	if err := e.findImage(ctx); err != nil {
+		return err
+	}
+	if err := e.digestReference(); err != nil {
+		return err
+	}
+	if err := e.makeWorkspace(); err != nil {
+		return err
+	}
+	if err := e.open(ctx); err != nil {
+		return err
+	}
+	defer e.close()
+	if err := e.setUp(ctx); err != nil {
+		return errors.Join(err, e.settle(ctx))
+	}
+	setup := time.Since(e.started)
+	e.facts.Setup = &setup
+	ended := e.turn(ctx)
+	return errors.Join(ended, e.settle(ctx))
+}
+
+// open opens the agent's cell. A network that nobody asked for by name is no
+// reason to refuse a row on a host that cannot give one.
+func (e *execution) open(ctx context.Context) error {
+	e.network = e.accepted.Network()
+	err := e.openWith(ctx)
+	_, written := e.task.Network()
+	if errors.Is(err, isolation.ErrNoNetwork) && !written {
+		e.warn("this host can give a cell no network, and the task names none, so the agent works without: " + err.Error())
+		e.network = oci.Sealed
+		err = e.openWith(ctx)
+	}
+	return err
+}
+
+func (e *execution) openWith(ctx context.Context) error {
+	order := isolation.Order{
+		Workspace: e.workspace, Create: true, Image: e.image, Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
+		Plan: oci.Plan{
+			Phase: oci.Execute, Network: e.network, Capabilities: e.accepted.Capabilities(), Limits: limitsOf(e.task.Sandbox.Limits),
+		},
+	}
+	open := e.engines.Open
+	if e.accepted.Place() == policy.OnHost {
+		open = e.engines.OpenOnHost
+	}
+	cell, err := open(ctx, order)
+	if err != nil {
+		return err
+	}
+	e.cell, e.made = cell, cell.Made()
+	return nil
+}
+
+// workingDir is where in the image the agent works; "": in a mounted workspace
+// (spec/regrade.md 3.4).
+func (e *execution) workingDir() string {
+	if e.task.Sandbox.Driver == tasks.DriverTempdir {
+		return ""
+	}
+	const fallback = "/root"
+	dir := e.task.Sandbox.WorkingDir()
+	if dir != "auto" {
+		return dir
+	}
+	if image := e.image.WorkingDir; filepath.IsAbs(image) && filepath.Clean(image) != "/" {
+		return filepath.Clean(image)
+	}
+	return fallback
+}
+
+// close ends the cell, whatever became of the row.
+func (e *execution) close() {
+	if err := e.cell.Close(); err != nil {
+		e.warn("closing the agent's cell: " + err.Error())
+	}
+}
+
+// settle ends what the agent left running, and keeps what it left.
+func (e *execution) settle(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var err error
+	if !e.ended {
+		if e.alive, err = e.cell.EndProcesses(ctx); err != nil && !errors.Is(err, isolation.ErrAlive) {
+			return err
+		}
+	}
+	order := isolation.Settle{KeepState: e.keepsState()}
+	if e.workingDir() != "" {
+		order.Capture, order.Ignore = e.workspace, notCaptured
+	}
+	settled, err := e.cell.Settle(ctx, order)
+	if err != nil {
+		return err
+	}
+	e.settled = &settled
+	return e.cell.CheckImage(ctx)
+}
+
+// keepsState tells whether changes outside of the workspace are kept.
+func (e *execution) keepsState() bool {
+	return false
+}
+
+// notCaptured are names that a capture leaves out at every level: stores of
+// credentials, and what tools make again (spec/regrade.md 3.4).
+var notCaptured = []string{
+	".claude", ".aws", ".ssh", ".gnupg", ".docker", ".azure", ".netrc", ".gitconfig",
+	venvDir, nodeDir, ".npm-prefix", ".cache", ".config", ".local",
+}
+
+// digestReference notes what the reference was before the agent worked, which
+// never sees it.
+func (e *execution) digestReference() error {
+	if e.task.Reference == nil {
+		return nil
+	}
+	dir := e.task.Reference.Directory
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(e.job.Row.File.Dir, dir)
+	}
+	var err error
+	if e.referenceDigest, err = referenceDigest(dir); err != nil {
+		return setupFailed("read the reference " + dir + ": " + err.Error())
+	}
+	return nil
+}
+
+// makeWorkspace makes the directory that the agent works in.
+func (e *execution) makeWorkspace() error {
+	parent := record.ArtifactsDir
+	if e.mode() != PreserveDirect {
+		parent = record.WorkspaceDraft
+	}
+	dir := filepath.Join(e.row.Dir, parent, e.task.TaskID)
+	err := os.MkdirAll(filepath.Dir(dir), 0o755)
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err != nil {
+		return &Error{Kind: Infrastructure, Tried: "make the workspace", On: dir, Why: err, Do: "remove what is left of an earlier run"}
+	}
+	e.workspace = dir
+	return nil
+}
+
+// mode is the preservation mode; upstream's default depends on the driver.
+func (e *execution) mode() Preservation {
+	switch {
+	case e.options.Preserve != "":
+		return e.options.Preserve
+	case e.task.Sandbox.Driver == tasks.DriverTempdir:
+		return PreserveMove
+	}
+	return PreserveDirect
+}
+
+// warn tells the operator, and the log, what may be surprising.
+func (e *execution) warn(text string) {
+	fmt.Fprintf(e.options.Notice, "warning: %s: %s\n", policy.Neutral(e.job.Identity().String()), policy.Neutral(text))
+	if e.logs != nil {
+		e.logs.Note("podgrade", text)
+	}
+}

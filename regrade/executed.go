@@ -1,0 +1,184 @@
+package regrade
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/policy"
+	"podgrade/tasks/record"
+)
+
+// finish writes the record of the row. ended says how it ended, when it did
+// not end well.
+func (e *execution) finish(ended error) (*Executed, error) {
+	e.name()
+	e.judge(ended)
+	e.environment()
+	e.stamp()
+	made, err := record.New(e.facts)
+	if err != nil {
+		return nil, &Error{Kind: Infrastructure, Tried: "make the record of", On: e.row.Dir, Why: err, Do: "report this as a defect of podgrade"}
+	}
+	if err := e.write(made); err != nil {
+		return nil, err
+	}
+	return &Executed{
+		Row: e.job.Identity(), Status: made.Status, Gradable: e.gradable(ended), Message: e.facts.ErrorMessage,
+		Stamps: record.Stamps(made.Environment), Record: made,
+	}, nil
+}
+
+// gradable: the agent's phase began, or there was no agent to begin with, and
+// what it left is known.
+func (e *execution) gradable(ended error) bool {
+	if e.settled == nil || e.options.Preserve == PreserveNone && !e.options.Graded {
+		return false
+	}
+	var b *broken
+	return ended == nil || e.facts.Iterations > 0 && errors.As(ended, &b)
+}
+
+// name says whose row it is.
+func (e *execution) name() {
+	f, row := &e.facts, e.job.Row
+	f.TaskID, f.Description, f.VariantID = row.Task.TaskID, row.Task.Description, row.Variant
+	f.AgentType, f.Model = row.Task.Agent.Type, row.Task.Agent.Model
+	f.Started, f.Completed = e.started, time.Now()
+	f.Duration = f.Completed.Sub(f.Started)
+	f.AgentConfig, f.ExpectedCommands = row.Task.Agent, row.Task.ExpectedCommands
+	config, err := record.NewTaskConfig(row.Task, row.File.Source, absolute(row.File.Path))
+	if err != nil {
+		e.warn("the record holds no task: " + err.Error())
+	}
+	f.TaskConfig = config
+	if e.settled != nil {
+		f.SandboxPath = e.workspace
+	}
+}
+
+// judge gives the status. What nobody has classified is the host's fault.
+func (e *execution) judge(ended error) {
+	f := &e.facts
+	f.Status = record.NotGraded
+	if ended == nil {
+		return
+	}
+	f.Status, f.ErrorMessage = record.Error, clipped(ended.Error())
+	details := &record.ErrorDetails{
+		Category: record.CategoryInfrastructure, Component: record.ComponentSetup, Message: f.ErrorMessage,
+		TaskID: f.TaskID, Attempt: 1, AgentName: f.AgentType,
+	}
+	var b *broken
+	if errors.As(ended, &b) && e.settled != nil || errors.As(ended, &b) && b.status == record.BuildFailed {
+		f.Status, details.Category, details.Component = b.status, b.category, b.component
+	} else if f.Iterations > 0 {
+		details.Component = record.ComponentIteration
+	}
+	f.ErrorDetails = details
+	e.logs.Note("podgrade", fmt.Sprintf("%s: %s", f.Status, ended))
+	f.ErrorLogTail = e.logs.tail()
+}
+
+// environment is what the record says of the cell.
+func (e *execution) environment() {
+	info := record.NewObject()
+	e.facts.Environment = info
+	setText(info, record.Version, e.options.Version)
+	setText(info, record.Engine, e.made.Engine)
+	setText(info, record.Runtime, e.made.Runtime)
+	if e.accepted.Place() == policy.InCell {
+		pin := e.image.Pin
+		setText(info, record.Image, pin.Reference)
+		setText(info, record.ImageID, pin.ID)
+		setText(info, record.ImageDigest, pin.Digest)
+		setText(info, record.Platform, pin.Platform)
+		setText(info, record.SpecSHA256, e.made.SpecSHA256)
+		info.Set(record.Variables, policy.Names(e.accepted.Variables()))
+	}
+	if digests, err := DigestsOf(e.job.Row); err == nil {
+		info.Set(record.RunDigest, digests.Run)
+		info.Set(record.TaskDigest, digests.Task)
+	}
+	setText(info, record.BuildContext, e.context)
+	setText(info, record.LimitsEnforced, policy.Names(e.made.LimitsKept))
+	setText(info, record.CommandBasePath, e.agentPath)
+	setText(info, record.ReferenceDigest, e.referenceDigest)
+	if e.settled != nil {
+		setText(info, record.WorkspaceDigest, e.settled.Digest)
+		e.state(info)
+	}
+	if len(e.alive) > 0 {
+		info.Set(record.Processes, processes(e.alive))
+	}
+}
+
+// state says what became of changes outside of the workspace.
+func (e *execution) state(info *record.Object) {
+	if e.accepted.Place() == policy.OnHost {
+		return
+	}
+	state := e.settled.State
+	switch {
+	case !e.keepsState():
+		info.Set(record.State, record.StateDropped)
+	case state.DiffID == "":
+		info.Set(record.State, record.StateUnchanged)
+	default:
+		info.Set(record.State, record.StateKept)
+		info.Set(record.StateDiffID, state.DiffID)
+	}
+}
+
+// mostProcesses bounds what the record says of processes.
+const mostProcesses = 50
+
+// processes are the names and ports of what was alive.
+func processes(alive []isolation.Process) string {
+	var names []string
+	for _, p := range alive[:min(len(alive), mostProcesses)] {
+		name := p.Name
+		for _, port := range p.Ports {
+			name += fmt.Sprintf(" %s/%d", port.Protocol, port.Port)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// stamp notes what makes the row less comparable.
+func (e *execution) stamp() {
+	info := e.facts.Environment
+	if e.accepted.Place() == policy.OnHost {
+		info.Set(record.ExecutedOnHost, true)
+	}
+	if e.attempts > 0 && e.sealed() {
+		info.Set(record.ExecutedWithoutNetwork, e.attempts)
+	}
+	setText(info, record.LimitsNotEnforced, policy.Names(e.made.LimitsNotKept))
+}
+
+// write puts the record on the disk, last.
+func (e *execution) write(made *record.Record) error {
+	if e.cell != nil {
+		file := cellFile{Version: e.options.Version, Cells: 1, Made: e.made}
+		for _, grant := range e.accepted.Grants() {
+			file.Grants = append(file.Grants, grant.String())
+		}
+		text, err := json.MarshalIndent(file, "", "  ")
+		if err == nil {
+			err = e.row.Write(record.ExecuteCellFile, append(text, '\n'))
+		}
+		if err != nil {
+			e.warn(fmt.Sprintf("%s could not be written: %v", record.ExecuteCellFile, err))
+		}
+	}
+	e.logs.Note("podgrade", fmt.Sprintf("%s: %s", e.job.Identity(), made.Status))
+	if err := e.row.Write(record.TaskFile, made.Bytes()); err != nil {
+		return &Error{Kind: Infrastructure, Tried: "write the record of", On: e.row.Dir, Why: err, Do: "make the row directory writable and execute the row again"}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/agents"
+	"podgrade/tasks/record"
+)
+
+// Job is one row that is to be executed.
+type Job struct {
+	Row tasks.Row
+}
+
+// Identity names the job's row.
+func (j Job) Identity() record.Identity {
+	return record.Identity{VariantID: j.Row.Variant, TaskID: j.Row.Task.TaskID, Replicate: j.Row.Replicate}
+}
+
+// Preservation says what becomes of a row's workspace (spec/run-record.md 1.5).
+type Preservation string
+
+// The preservation modes, by the names that upstream gives them.
+const (
+	PreserveNone   Preservation = "NONE"          // it is removed once nothing needs it
+	PreserveMove   Preservation = "MOVE_ON_WRITE" // it gets its name when the row has ended
+	PreserveDirect Preservation = "DIRECT_WRITE"  // it has its name while the agent works
+)
+
+// Preservations returns the modes that can be asked for.
+func Preservations() []Preservation {
+	return []Preservation{PreserveNone, PreserveMove, PreserveDirect}
+}
+
+// ExecuteOptions say how rows are executed.
+type ExecuteOptions struct {
+	// Start starts the engines. It is called after every check that needs none,
+	// at most once a row.
+	Start func(context.Context) (Engines, error)
+	// DefaultImage is the image of rows that name none; "": none is set.
+	DefaultImage string
+	// Pull fetches images that the store lacks (--pull missing).
+	Pull bool
+	// OnHost executes tempdir rows without a container (--on-host).
+	OnHost bool
+	// Preserve is the preservation mode; "": by the driver.
+	Preserve Preservation
+	// Graded: the row is graded right after, so that preservation NONE keeps the
+	// workspace until Discard.
+	Graded bool
+	// RequireLimits refuses a cell without the limits that the task asks for
+	// (--require-limits). Else the row is stamped.
+	RequireLimits bool
+	// Notice receives warnings, safe to print.
+	Notice io.Writer
+	// Lookup finds a variable of this host.
+	Lookup func(name string) (string, bool)
+	// Version of podgrade, for the record.
+	Version string
+}
+
+// Executed is what an execute came to.
+type Executed struct {
+	Row    record.Identity
+	Status record.Status
+	// Gradable: there is a workspace that a grade means something for. It is
+	// not after a failed set-up or build, nor when the host took the cell away.
+	Gradable bool
+	Message  string // why the status is no better; not made safe to print
+	Stamps   []record.Stamp
+	Record   *record.Record
+}
+
+// CheckJob makes every refusal that needs nothing started: an agent that this
+// release cannot start, a network that it cannot give, no image to start from.
+func CheckJob(job Job, o ExecuteOptions) error {
+	_, err := consentTo(job, o)
+	return err
+}
+
+// consentTo makes the checks and returns what the row may do: its task file is
+// the operator's own, so that nobody is asked.
+func consentTo(job Job, o ExecuteOptions) (policy.Accepted, error) {
+	if err := o.refuses(job.Row.Task); err != nil {
+		return policy.Accepted{}, &Error{Kind: Refused, Tried: "execute", On: job.Identity().String(), Why: err.why, Do: err.do}
+	}
+	return policy.Consent(job.request(o), policy.Answer{TaskFile: true}, io.Discard)
+}
+
+func (j Job) request(o ExecuteOptions) policy.Request {
+	place := policy.InCell
+	if o.onHost(j.Row.Task) {
+		place = policy.OnHost
+	}
+	return policy.Request{
+		Task: j.Row.Task, Phase: oci.Execute, Planned: true, Place: place, HostAllowed: true,
+		DefaultImage: o.DefaultImage, Pull: o.Pull, TaskFile: absolute(j.Row.File.Path), Lookup: o.Lookup,
+	}
+}
+
+// onHost: only rows of upstream's default driver may run without a container.
+func (o ExecuteOptions) onHost(task *tasks.Task) bool {
+	return o.OnHost && task.Sandbox.Driver == tasks.DriverTempdir
+}
+
+// obstacle is why a row cannot be executed here, and the way around.
+type obstacle struct {
+	why error
+	do  string
+}
+
+// refuses finds what no engine is needed to find.
+func (o ExecuteOptions) refuses(task *tasks.Task) *obstacle {
+	if obstacle := noAgentFor(task); obstacle != nil {
+		return obstacle
+	}
+	if o.onHost(task) {
+		return nil
+	}
+	if value, _ := o.Lookup(oci.EnvInContainer); value == "1" {
+		return &obstacle{fmt.Errorf("%s=1 says that podgrade itself runs in a container", oci.EnvInContainer), "unset it where that is wrong"}
+	}
+	if wantsDefaultImage(task) && o.DefaultImage == "" {
+		return &obstacle{errNoDefaultImage, getDefaultImage}
+	}
+	return noCellFor(task)
+}
+
+func wantsDefaultImage(task *tasks.Task) bool {
+	return policy.Request{Task: task, Planned: true, Place: policy.InCell}.WantsDefaultImage()
+}
+
+func noAgentFor(task *tasks.Task) *obstacle {
+	kind := ""
+	if task.Agent != nil {
+		kind = task.Agent.Type
+	}
+	works := "give --type " + strings.Join(agents.Kinds(), ", --type ")
+	if kind == "" {
+		return &obstacle{errors.New("no agent is set"), works}
+	}
+	if _, err := agents.For(kind); err != nil {
+		return &obstacle{err, works}
+	}
+	if task.Simulation != nil && task.Simulation.Enabled {
+		return &obstacle{errors.New("a simulated user calls a model, and this release has no way to one"), "switch the simulation off in the task"}
+	}
+	return nil
+}
+
+// noCellFor refuses what the agent's cell could not be given.
+func noCellFor(task *tasks.Task) *obstacle {
+	network, _ := task.Network()
+	podman := task.Sandbox.Podman
+	switch {
+	case network == tasks.NetworkLLMOnly:
+		return &obstacle{errors.New("the network llm_only lets a model through, and this release has no way to one"), "give -D sandbox.docker.network=none"}
+	case len(task.Sandbox.Hosts()) > 0 && network != tasks.NetworkBridge && network != tasks.NetworkEgress:
+		return &obstacle{errors.New("the task names single hosts, and this release gives a cell every network or none"), "take them out, or ask for bridge"}
+	case task.Sandbox.Driver != tasks.DriverTempdir && len(task.Sandbox.Docker.ExtraMounts) > 0:
+		return &obstacle{errors.New("the task mounts " + strings.Join(task.Sandbox.Docker.ExtraMounts, ", ") + ", and this release mounts nothing of the host into the agent's cell"),
+			"make a template_dir of it"}
+	case task.Sandbox.Driver != tasks.DriverTempdir && task.Sandbox.WorkingDir() != "":
+		return &obstacle{errors.New("the task asks for the working_dir " + task.Sandbox.WorkingDir() + ", and this release cannot give that to a cell"), "leave it out"}
+	case podman != nil && podman.SetUID:
+		return &obstacle{errors.New("the task asks for set_uid, and every cell of this release has no_new_privs"), "use an image that needs no sudo"}
+	case podman != nil && podman.Grade == "live":
+		return &obstacle{errors.New("the task asks for a live grade, and this release grades in a cell of its own"), "write grade: fresh"}
+	}
+	return nil
+}

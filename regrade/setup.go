@@ -1,0 +1,200 @@
+package regrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/isolation/protocol"
+	"podgrade/tasks"
+	"podgrade/tasks/criteria"
+)
+
+// setUp makes the workspace what the task asks for, inside of the cell and in
+// upstream's order: templates, recorders, packages, then pre_run.
+func (e *execution) setUp(ctx context.Context) error {
+	setup := e.accepted.Setup()
+	for i, source := range setup.Templates {
+		if err := e.template(ctx, i, source); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context) error{e.mocks, e.python, e.node, e.preRun} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// template puts one template source into the workspace.
+func (e *execution) template(ctx context.Context, i int, source tasks.TemplateSource) error {
+	label := fmt.Sprintf("template_sources[%d]", i)
+	switch source.Type {
+	case tasks.StarterFiles:
+		return e.starterFiles(ctx, label, source.Files)
+	case tasks.Repo:
+		return e.repository(ctx, label, source)
+	}
+	n, err := e.putTree(ctx, hostTree{
+		dir: source.Path, base: e.root(), below: source.MountPoint, ignore: e.ignored(), refuseLinks: true,
+	})
+	if err != nil {
+		return templateFault(label, err)
+	}
+	e.logs.Note(label, fmt.Sprintf("%d entries of %s were put into the workspace", n, source.Path))
+	return nil
+}
+
+// templateFault tells the host's faults from the task's.
+func templateFault(label string, err error) error {
+	var bad *badTree
+	if errors.As(err, &bad) || badPlace(err) {
+		return setupFailed(label + ": " + err.Error())
+	}
+	return err
+}
+
+// badPlace: the workspace itself is why a file could not be put there.
+func badPlace(err error) bool {
+	for _, why := range []error{isolation.ErrNotExist, isolation.ErrEscapes, isolation.ErrNotRegular, isolation.ErrNotDir, isolation.ErrDenied, isolation.ErrBroken} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
+}
+
+// ignored are the names that a template leaves behind.
+func (e *execution) ignored() []string {
+	return criteria.IgnorePatterns(e.task.Sandbox.IgnorePatterns)
+}
+
+// root is the workspace as the cell has it.
+func (e *execution) root() string { return e.cell.Places().Workspace }
+
+func (e *execution) starterFiles(ctx context.Context, label string, files []tasks.StarterFile) error {
+	for _, file := range files {
+		if !filepath.IsLocal(file.Path) {
+			return setupFailed(fmt.Sprintf("%s: %q leaves the workspace", label, file.Path))
+		}
+		entry := isolation.Entry{Type: protocol.Regular, Mode: 0o644}
+		if err := e.cell.Put(ctx, e.root(), file.Path, entry, strings.NewReader(file.Content)); err != nil {
+			return templateFault(label+": "+file.Path, err)
+		}
+	}
+	e.logs.Note(label, fmt.Sprintf("%d starter files were written", len(files)))
+	return nil
+}
+
+// installTimeout bounds each program that the set-up runs.
+const installTimeout = 300 * time.Second
+
+// repository clones a repository with the cell's own git.
+func (e *execution) repository(ctx context.Context, label string, source tasks.TemplateSource) error {
+	if strings.HasPrefix(source.Commit, "-") {
+		return setupFailed(fmt.Sprintf("%s: %q is no commit", label, source.Commit))
+	}
+	// What follows -- is never an option, whatever it starts with.
+	lines := [][]string{{"git", "clone", "--quiet", "--", source.URL, e.root()}}
+	if source.Commit != "" {
+		lines = append(lines, []string{"git", "-C", e.root(), "checkout", "--quiet", source.Commit, "--"})
+	}
+	for _, argv := range lines {
+		if err := e.install(ctx, label, argv, "GIT_TERMINAL_PROMPT=0"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install runs one program of the set-up, which must succeed.
+func (e *execution) install(ctx context.Context, label string, argv []string, env ...string) error {
+	exit, err := e.run(ctx, order{label: label, argv: argv, env: env, timeout: installTimeout})
+	switch {
+	case errors.Is(err, isolation.ErrNoProgram):
+		return setupFailed(fmt.Sprintf("%s: the image has no %s", label, argv[0]))
+	case err != nil:
+		return err
+	case exit.TimedOut:
+		return setupFailed(fmt.Sprintf("%s: %s was ended after %v", label, argv[0], installTimeout))
+	case exit.Code != 0:
+		return setupFailed(fmt.Sprintf("%s: %s ended with exit code %d: %s", label, argv[0], exit.Code, lastLine(exit)))
+	}
+	return nil
+}
+
+// lastLine is what a program said last.
+func lastLine(exit criteria.Exit) string {
+	for _, stream := range [][]byte{exit.Stderr.Text, exit.Stdout.Text} {
+		lines := bytes.Split(bytes.TrimSpace(stream), []byte("\n"))
+		if last := lines[len(lines)-1]; len(last) > 0 {
+			return clipped(string(last))
+		}
+	}
+	return "it said nothing"
+}
+
+// clipped bounds text of a cell for a message.
+func clipped(s string) string {
+	const most = 400
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// largestMock bounds a mock, which is read and written to make it executable.
+const largestMock = 64 << 20
+
+// mocks makes the plain files of the mock directories executable, and puts the
+// directories in front of PATH. One that is not there is left out.
+func (e *execution) mocks(ctx context.Context) error {
+	for _, dir := range e.accepted.Setup().MockDirs {
+		where, err := directoryBelow(ctx, e.cell, e.root(), dir)
+		if err != nil {
+			return err
+		}
+		if where == "" {
+			e.logs.Note("mock_path_dirs", dir+" is not there")
+			continue
+		}
+		if err := e.makeExecutable(ctx, where); err != nil {
+			return templateFault("mock_path_dirs: "+dir, err)
+		}
+		if !slices.Contains(e.front, where) {
+			e.front = append(e.front, where)
+		}
+	}
+	return nil
+}
+
+func (e *execution) makeExecutable(ctx context.Context, dir string) error {
+	files, err := e.cell.List(ctx, e.root(), dir, mostListed)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		const forAll = 0o111
+		if file.Link || file.Type != protocol.Regular || file.Mode&forAll == forAll {
+			continue
+		}
+		name := path.Join(dir, file.Name)
+		var content bytes.Buffer
+		if _, err := e.cell.Read(ctx, e.root(), name, largestMock, &content); err != nil {
+			return err
+		}
+		entry := isolation.Entry{Type: protocol.Regular, Mode: file.Mode | forAll, ModTime: file.ModTime}
+		if err := e.cell.Put(ctx, e.root(), name, entry, &content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

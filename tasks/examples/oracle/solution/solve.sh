@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '%s\n' 'wc -l <"$1"' >count.sh
