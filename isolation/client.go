@@ -86,8 +86,8 @@ func (c *workerClient) do(ctx context.Context, r worker.Request, files ...*os.Fi
 		return worker.Reply{}, err
 	}
 	reply, err := c.await(ctx, call)
-	if err != nil && ctx.Err() != nil && r.Op == worker.OpExec {
-		// The program would go on: end it.
+	if err != nil && ctx.Err() != nil {
+		// The program, or the walk of a tree, would go on: end it.
 		c.send(worker.Request{Op: worker.OpSignal, Of: id}, nil)
 	}
 	return reply, err

@@ -107,7 +107,7 @@ func skipped(o Order) []tree.FileID {
 
 // view makes one view in the worker.
 func (c *cell) view(ctx context.Context, v *worker.View) (worker.Reply, error) {
-	fd, err := unix.Open(v.Source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open(v.Source, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return worker.Reply{}, &Fault{Kind: Evidence, Tried: "open the directory", On: v.Source, Why: err}
 	}

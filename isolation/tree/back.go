@@ -1,10 +1,9 @@
 package tree
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
-	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,12 +22,18 @@ type Returned struct {
 //
 // A directory changes hands before it is opened. It goes on after an error,
 // and returns the first.
-func GiveBack(dir int, from Owner) (Returned, error) {
-	g := &giver{from: from, links: map[FileID]bool{}}
-	if err := g.root(dir); err != nil {
+func GiveBack(ctx context.Context, dir int, from Owner) (Returned, error) {
+	g := &giver{ctx: ctx, from: from, links: map[FileID]bool{}}
+	here, err := g.root(dir)
+	if err != nil {
 		return g.found, err
 	}
-	g.directory(dir, "", 0)
+	defer unix.Close(here)
+	root, err := rootOf(here)
+	if err != nil {
+		return g.found, err
+	}
+	g.fail(g.directory(root))
 	return g.found, g.err
 }
 
@@ -39,81 +44,71 @@ func IsEmpty(dir int) (bool, error) {
 }
 
 type giver struct {
+	ctx   context.Context // of the whole walk
 	from  Owner
 	links map[FileID]bool // files with several names, met before
 	found Returned
 	err   error
 }
 
-func (g *giver) fail(op, name string, err error) {
-	if g.err == nil && err != unix.ENOENT {
-		g.err = &fs.PathError{Op: op, Path: name, Err: err}
+func (g *giver) fail(err error) {
+	if g.err == nil {
+		g.err = err
 	}
 }
 
-func (g *giver) root(dir int) error {
+// root gives the root back, and opens it: dir may only name it.
+func (g *giver) root(dir int) (int, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(dir, &st)
 	if to, ours := g.heir(&st); err == nil && ours {
 		err = unix.Fchownat(dir, "", to.uid, to.gid, unix.AT_EMPTY_PATH)
 	}
-	if err != nil {
-		return &fs.PathError{Op: "give back", Path: ".", Err: err}
+	fd := -1
+	if err == nil {
+		fd, err = openQuietly(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	}
-	return nil
+	if err != nil {
+		return -1, &fs.PathError{Op: "give back", Path: ".", Err: err}
+	}
+	return fd, nil
 }
 
-func (g *giver) directory(dir int, name string, depth int) {
-	if depth > MaxDepth {
-		g.fail("give back", name, ErrTooDeep)
-		return
-	}
-	names, err := readNames(dir)
-	if err != nil {
-		g.fail("list", name, err)
-		return
-	}
-	for _, base := range names {
-		g.entry(dir, base, path.Join(name, base), depth)
-	}
+func (g *giver) directory(d *directory) error {
+	return d.each(g.ctx, func(base string, st *unix.Stat_t) error {
+		g.entry(d, base, st)
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return nil
+		}
+		err := d.within(base, g.directory)
+		if d.fd < 0 || g.ctx.Err() != nil {
+			return err // there is no way back
+		}
+		g.fail(err)
+		return nil
+	})
 }
 
-func (g *giver) entry(dir int, base, name string, depth int) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		g.fail("stat", name, err)
-		return
-	}
-	kind := st.Mode & unix.S_IFMT
-	if kind != unix.S_IFDIR && st.Nlink > 1 {
+func (g *giver) entry(d *directory, base string, st *unix.Stat_t) {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
 		id := FileID{st.Dev, st.Ino}
 		if g.links[id] {
 			return
 		}
 		g.links[id] = true
 	}
-	g.note(name, &st)
-	if to, ours := g.heir(&st); ours {
-		if err := g.give(dir, base, &st, to); err != nil {
-			g.fail("give back", name, err)
+	g.note(d, base, st)
+	if to, ours := g.heir(st); ours {
+		if err := give(d.fd, base, st, to); err != nil && err != unix.ENOENT {
+			g.fail(d.fault("give back", base, err))
 		}
 	}
-	if kind != unix.S_IFDIR {
-		return
-	}
-	sub, err := openQuietly(dir, base, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		g.fail("open", name, err)
-		return
-	}
-	defer unix.Close(sub)
-	g.directory(sub, name, depth+1)
 }
 
 // note keeps the names of what somebody else owns: a grade cannot tell a file
 // of the image's root from the caller's, and the caller may not remove those
 // of others.
-func (g *giver) note(name string, st *unix.Stat_t) {
+func (g *giver) note(d *directory, base string, st *unix.Stat_t) {
 	if st.Uid == g.from.UID {
 		return
 	}
@@ -121,10 +116,7 @@ func (g *giver) note(name string, st *unix.Stat_t) {
 		g.found.More++
 		return
 	}
-	if len(name) > MaxHazard {
-		name = strings.ToValidUTF8(name[:MaxHazard], "") + "..."
-	}
-	g.found.Others = append(g.found.Others, fmt.Sprintf("%q of user %d, group %d", name, st.Uid, st.Gid))
+	g.found.Others = append(g.found.Others, fmt.Sprintf("%q of user %d, group %d", d.shown(base), st.Uid, st.Gid))
 }
 
 // heir is who gets an entry; -1 leaves a user or a group as it is.
@@ -141,7 +133,7 @@ func (g *giver) heir(st *unix.Stat_t) (to heir, ours bool) {
 	return to, to != heir{-1, -1}
 }
 
-func (g *giver) give(dir int, base string, st *unix.Stat_t, to heir) error {
+func give(dir int, base string, st *unix.Stat_t, to heir) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
 		return giveFile(dir, base, st, to)
 	}

@@ -1,34 +1,22 @@
 package tree
 
-import (
-	"strings"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-type placeBelow struct {
-	dir  int
-	base string
-}
-
-// openBelow opens the parent directory of name below root, one part at a time
-// and following no link, so that the length of name does not matter.
-func openBelow(root int, name string) (placeBelow, error) {
-	dir, err := unix.Dup(root)
+// openBelow opens a directory below root, one part of the way at a time and
+// following no link, so that the length of the way does not matter.
+func openBelow(root int, parts []string) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	dir, err := unix.Openat(root, ".", flags, 0)
 	if err != nil {
-		return placeBelow{}, err
+		return -1, err
 	}
-	unix.CloseOnExec(dir)
-	for {
-		part, rest, more := strings.Cut(name, "/")
-		if !more {
-			return placeBelow{dir: dir, base: part}, nil
-		}
-		next, err := unix.Openat(dir, part, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	for _, part := range parts {
+		next, err := unix.Openat(dir, part, flags, 0)
 		unix.Close(dir)
 		if err != nil {
-			return placeBelow{}, err
+			return -1, err
 		}
-		dir, name = next, rest
+		dir = next
 	}
+	return dir, nil
 }

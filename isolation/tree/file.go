@@ -6,99 +6,101 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
-	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
 
 // regular copies a file and adds its bytes to the digest, in one pass over
 // them. Further names of the same file become hard links again.
-func (w *walker) regular(srcDir, dstDir int, base, name string, listed *unix.Stat_t) error {
-	src, err := openQuietly(srcDir, base, unix.O_RDONLY)
+func (w *walker) regular(src, dst *directory, base string, listed *unix.Stat_t) error {
+	fd, err := openQuietly(src.fd, base, unix.O_RDONLY)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: name, Err: err}
+		return src.fault("open", base, err)
 	}
-	defer unix.Close(src)
+	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(src, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: name, Err: err}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return src.fault("stat", base, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != listed.Ino {
-		return &fs.PathError{Op: "copy", Path: name, Err: errChanged}
+		return src.fault("copy", base, errChanged)
 	}
-	w.note(name, &st)
+	w.note(src, base, &st)
 	if st.Nlink > 1 {
 		id := FileID{st.Dev, st.Ino}
-		if first, ok := w.links[id]; ok {
-			w.noteBytes([]byte("link to " + first))
-			return w.hardLink(dstDir, first, base, name)
+		if known, ok := w.links[id]; ok {
+			w.noteBytes([]byte("link to " + known.dir.path(known.base)))
+			return w.hardLink(src, dst, known, base)
 		}
-		w.links[id] = name
-		w.hazard("hard link: %q", name)
+		w.links[id] = first{src, base}
+		w.hazard("hard link", src, base)
 	}
 	w.bytes += st.Size
-	attrs := w.xattrs(src, name)
-	if dstDir < 0 {
-		return w.content(src, -1, name, &st)
+	attrs := w.xattrs(src, fd, base)
+	if dst == nil {
+		return w.content(fd, noCopy, src, base, &st)
 	}
-	dst, err := unix.Openat(dstDir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	to, err := unix.Openat(dst.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return &fs.PathError{Op: "make", Path: name, Err: err}
+		return src.fault("make", base, err)
 	}
-	defer unix.Close(dst)
+	defer unix.Close(to)
 	if w.meta {
-		err = standIn(dst, name, st.Size)
+		err = standIn(to, src, base, st.Size)
 	} else {
-		err = w.content(src, dst, name, &st)
+		err = w.content(fd, to, src, base, &st)
 	}
 	if err != nil {
 		return err
 	}
-	return w.attributes(dst, name, &st, attrs)
+	return w.attributes(to, src, base, &st, attrs)
 }
 
-func (w *walker) hardLink(dstDir int, first, base, name string) error {
-	if dstDir < 0 {
+func (w *walker) hardLink(src, dst *directory, known first, base string) error {
+	if dst == nil {
 		return nil
 	}
-	// first lies in our own copy; a deep path may be longer than PATH_MAX.
-	from, err := openBelow(w.dstRoot, first)
+	// The first lies in our own copy; a deep path may be longer than PATH_MAX.
+	from, err := openBelow(w.dstRoot, known.dir.parts(""))
 	if err != nil {
-		return &fs.PathError{Op: "find the first name of", Path: name, Err: err}
+		return src.fault("find the first name of", base, err)
 	}
-	defer unix.Close(from.dir)
-	if err := unix.Linkat(from.dir, from.base, dstDir, base, 0); err != nil {
-		return &fs.PathError{Op: "link", Path: name, Err: err}
+	defer unix.Close(from)
+	if err := unix.Linkat(from, known.base, dst.fd, base, 0); err != nil {
+		return src.fault("link", base, err)
 	}
 	return nil
 }
 
-// content copies the bytes of src to dst (-1: only reads them) and notes their
+// content copies the bytes of src to dst (noCopy: only reads them) and notes their
 // digest. Holes stay holes, and where the file system shares blocks it does.
 //
 // A block of zeros counts the same whether it is a hole or written, and holes
 // are not read: a file of terabytes that holds nothing takes no time.
-func (w *walker) content(src, dst int, name string, st *unix.Stat_t) error {
+func (w *walker) content(src, dst int, d *directory, base string, st *unix.Stat_t) error {
 	cloned := dst >= 0 && st.Size > 0 && unix.IoctlFileClone(dst, src) == nil
 	sum := sha256.New()
 	for at := nextData(src, 0, st.Size); at < st.Size; at = nextData(src, at, st.Size) {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		chunk := w.buf[:min(int64(len(w.buf)), st.Size-at)]
 		if err := readFull(src, chunk, at); err != nil {
-			return &fs.PathError{Op: "read", Path: name, Err: err}
+			return d.fault("read", base, err)
 		}
 		for offset := 0; offset < len(chunk); offset += block {
 			noteBlock(sum, at+int64(offset), chunk[offset:min(offset+block, len(chunk))])
 		}
 		if dst >= 0 && !cloned {
 			if err := writeChunk(dst, chunk, at); err != nil {
-				return &fs.PathError{Op: "write", Path: name, Err: err}
+				return d.fault("write", base, err)
 			}
 		}
 		at += int64(len(chunk))
 	}
 	if dst >= 0 && !cloned {
 		if err := unix.Ftruncate(dst, st.Size); err != nil {
-			return &fs.PathError{Op: "write", Path: name, Err: err}
+			return d.fault("write", base, err)
 		}
 	}
 	w.noteBytes(fmt.Appendf(nil, "%d %x", st.Size, sum.Sum(nil)))

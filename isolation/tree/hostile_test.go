@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,10 +39,16 @@ func deepTree(t testing.TB, dir string, levels int) {
 
 func TestCopyAndEmptyDeepTrees(t *testing.T) {
 	dir := t.TempDir()
-	deepTree(t, dir, tree.MaxDepth)
+	const levels = 5000 // more than there are descriptors
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	few := unix.Rlimit{Cur: 300, Max: limit.Max}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	deepTree(t, dir, levels)
 	dst, report, err := copyOf(t, dir, tree.Options{})
 	must(t, err)
-	if want := tree.MaxDepth + tree.MaxDepth/100; report.Entries != want {
+	if want := levels + levels/100; report.Entries != want {
 		t.Errorf("%d entries, want %d", report.Entries, want)
 	}
 	if got := digest(t, dst, tree.Options{}); got.Digest != report.Digest {
@@ -76,17 +83,38 @@ func TestHazardsAreShortHoweverLongTheNames(t *testing.T) {
 }
 
 func TestDeeperTreesAreRefusedAndCanBeEmptied(t *testing.T) {
+	tree.SetMaxDepth(3000)
+	defer tree.SetMaxDepth(tree.MaxDepth)
 	dir := t.TempDir()
-	deepTree(t, dir, 3000)
-	dst, _, err := copyOf(t, dir, tree.Options{})
-	if !errors.Is(err, tree.ErrTooDeep) {
-		t.Errorf("copying it: %v", err)
-	}
-	if _, err := tree.Digest(openDir(t, dir), tree.Options{}); !errors.Is(err, tree.ErrTooDeep) {
+	deepTree(t, dir, 3001)
+	if _, err := tree.Digest(t.Context(), openDir(t, dir), tree.Options{}); !errors.Is(err, tree.ErrTooDeep) {
 		t.Errorf("its digest: %v", err)
 	}
-	empty(t, dst)
 	empty(t, dir)
+}
+
+// A walk that nobody waits for any more ends soon, also within one large file.
+func TestWalksEndWhenNobodyWaits(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/file", "x", 0o600)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, walk := range map[string]func() error{
+		"copy": func() error {
+			_, err := tree.Copy(ctx, openDir(t, dir), openDir(t, t.TempDir()), tree.Options{})
+			return err
+		},
+		"digest": func() error { _, err := tree.Digest(ctx, openDir(t, dir), tree.Options{}); return err },
+		"exceeds": func() error {
+			_, err := tree.Exceeds(ctx, openDir(t, dir), tree.Options{}, tree.Bound{Entries: 9})
+			return err
+		},
+		"give back": func() error { _, err := tree.GiveBack(ctx, openDir(t, dir), tree.Owner{UID: 1, GID: 1}); return err },
+	} {
+		if err := walk(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func empty(t testing.TB, dir string) {

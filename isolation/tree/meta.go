@@ -1,9 +1,8 @@
 package tree
 
 import (
-	"crypto/sha256"
+	"context"
 	"fmt"
-	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,9 +23,10 @@ const (
 // It is for trees without hazards, which Digest tells, and fails for others:
 // what an agent set on a file must not be taken for what is set here. The
 // report has no digest.
-func Metadata(src, dst int, o Options) (Report, error) {
-	w := &walker{o: o, digest: sha256.New(), links: map[FileID]string{}, dstRoot: dst, meta: true}
-	report, err := w.report(w.directory(src, dst, "", 0))
+func Metadata(ctx context.Context, src, dst int, o Options) (Report, error) {
+	w := newWalker(ctx, o)
+	w.meta = true
+	report, err := w.walk(src, dst)
 	report.Digest = ""
 	if err == nil && len(report.Hazards) > 0 {
 		err = fmt.Errorf("%w: %s", errChanged, report.Hazards[0])
@@ -34,11 +34,11 @@ func Metadata(src, dst int, o Options) (Report, error) {
 	return report, err
 }
 
-// standIn makes the new file fd stand for the file name.
-func standIn(fd int, name string, size int64) error {
-	path := "/" + name
+// standIn makes the new file fd stand for a file of the tree.
+func standIn(fd int, d *directory, base string, size int64) error {
+	path := "/" + d.path(base)
 	if len(path) >= unix.PathMax {
-		return &fs.PathError{Op: "stand in for", Path: name, Err: unix.ENAMETOOLONG}
+		return d.fault("stand in for", base, unix.ENAMETOOLONG)
 	}
 	err := unix.Ftruncate(fd, size)
 	if err == nil {
@@ -48,7 +48,7 @@ func standIn(fd int, name string, size int64) error {
 		err = unix.Fsetxattr(fd, redirectXattr, []byte(path), 0)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "stand in for", Path: name, Err: err}
+		return d.fault("stand in for", base, err)
 	}
 	return nil
 }
@@ -56,10 +56,14 @@ func standIn(fd int, name string, size int64) error {
 // Like gives the directory dst, which is ours, the owner, the extended
 // attributes, the mode and the times of src, as Copy does with its root.
 func Like(src, dst int, o Options) error {
-	w := &walker{o: o, digest: sha256.New(), dstRoot: dst}
+	w := newWalker(context.Background(), o)
+	from, err := rootOf(src)
+	if err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(src, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: ".", Err: err}
+		return from.fault("stat", "", err)
 	}
-	return w.attributes(dst, ".", &st, w.xattrs(src, "."))
+	return w.attributes(dst, from, "", &st, w.xattrs(from, src, ""))
 }

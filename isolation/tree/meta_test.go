@@ -15,7 +15,7 @@ func metadataOf(t testing.TB, src string) (string, tree.Report, error) {
 	t.Helper()
 	dst := filepath.Join(t.TempDir(), "layer")
 	must(t, os.Mkdir(dst, 0o700))
-	report, err := tree.Metadata(openDir(t, src), openDir(t, dst), tree.Options{})
+	report, err := tree.Metadata(t.Context(), openDir(t, src), openDir(t, dst), tree.Options{})
 	return dst, report, err
 }
 

@@ -1,10 +1,9 @@
 package tree
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +18,12 @@ type Bound struct {
 // Exceeds tells which part of the bound the tree below src exceeds, in words;
 // "": none. It looks at names and sizes only, and no further than it must, so
 // that asking costs little beside a copy of the tree.
-func Exceeds(src int, o Options, b Bound) (string, error) {
-	m := measurer{skip: o.Skip, filter: o.Filter, bound: b}
-	err := m.directory(src, "", 0)
+func Exceeds(ctx context.Context, src int, o Options, b Bound) (string, error) {
+	m := measurer{ctx: ctx, skip: o.Skip, filter: o.Filter, bound: b}
+	root, err := rootOf(src)
+	if err == nil {
+		err = m.directory(root)
+	}
 	if errors.Is(err, errExceeds) {
 		return m.text, nil
 	}
@@ -31,6 +33,7 @@ func Exceeds(src int, o Options, b Bound) (string, error) {
 var errExceeds = errors.New("the tree is larger than its bound")
 
 type measurer struct {
+	ctx     context.Context // of the whole walk
 	skip    []FileID
 	filter  bool
 	bound   Bound
@@ -39,47 +42,20 @@ type measurer struct {
 	text    string
 }
 
-func (m *measurer) directory(dir int, name string, depth int) error {
-	if depth > MaxDepth {
-		return ErrTooDeep
-	}
-	names, err := readNames(dir)
-	if err != nil {
-		return &fs.PathError{Op: "list", Path: name, Err: err}
-	}
-	for _, base := range names {
-		if err := m.entry(dir, base, path.Join(name, base), depth); err != nil {
+func (m *measurer) directory(d *directory) error {
+	return d.each(m.ctx, func(base string, st *unix.Stat_t) error {
+		if m.filter && base == gitDir {
+			return nil
+		}
+		kind := st.Mode & unix.S_IFMT
+		if kind == unix.S_IFDIR && slices.Contains(m.skip, FileID{st.Dev, st.Ino}) {
+			return nil
+		}
+		if err := m.count(kind, st); err != nil || kind != unix.S_IFDIR {
 			return err
 		}
-	}
-	return nil
-}
-
-func (m *measurer) entry(dir int, base, name string, depth int) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return nil // gone since it was listed
-	}
-	if err != nil {
-		return &fs.PathError{Op: "stat", Path: name, Err: err}
-	}
-	if m.filter && base == gitDir {
-		return nil
-	}
-	kind := st.Mode & unix.S_IFMT
-	if kind == unix.S_IFDIR && slices.Contains(m.skip, FileID{st.Dev, st.Ino}) {
-		return nil
-	}
-	if err := m.count(kind, &st); err != nil || kind != unix.S_IFDIR {
-		return err
-	}
-	sub, err := openQuietly(dir, base, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer unix.Close(sub)
-	return m.directory(sub, name, depth+1)
+		return d.within(base, m.directory)
+	})
 }
 
 // blockUnit is what st_blocks counts, whatever the file system's own is.

@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 func exceeds(t testing.TB, dir string, o tree.Options, b tree.Bound) string {
 	t.Helper()
-	text, err := tree.Exceeds(openDir(t, dir), o, b)
+	text, err := tree.Exceeds(t.Context(), openDir(t, dir), o, b)
 	must(t, err)
 	return text
 }
@@ -44,15 +43,6 @@ func TestExceedsCountsEntriesAndWhatACopyWrites(t *testing.T) {
 	if got := exceeds(t, dir, tree.Options{Skip: []tree.FileID{{Dev: st.Dev, Ino: st.Ino}}}, tree.Bound{Entries: 1}); got != "" {
 		t.Errorf("a directory that is left out counts: %s", got)
 	}
-}
-
-func TestExceedsIsBoundedByDepth(t *testing.T) {
-	dir := t.TempDir()
-	deepTree(t, dir, 2100)
-	if _, err := tree.Exceeds(openDir(t, dir), tree.Options{}, tree.Bound{}); !errors.Is(err, tree.ErrTooDeep) {
-		t.Errorf("got %v", err)
-	}
-	empty(t, dir)
 }
 
 // Whether blocks can be shared is for the file system to say; asking leaves

@@ -11,12 +11,12 @@
 package tree
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -30,7 +30,7 @@ type Report struct {
 	Entries int   // files, directories, links and the rest, without the root
 	Bytes   int64 // of regular files
 	// Digest identifies the tree: SHA-256 over every entry in walk order (name,
-	// type, mode, owner as seen in the walking namespace, content or link
+	// depth, type, mode, owner as seen in the walking namespace, content or link
 	// target). Times do not count, and blocks of zeros only by the file's size.
 	Digest string
 	// Hazards name what a view of the tree may show otherwise than the tree
@@ -46,10 +46,6 @@ const (
 	MaxHazards = 20
 	MaxHazard  = 1 << 10
 )
-
-// MaxDepth is how deep a tree may be. PATH_MAX does not bound it, because the
-// walk uses descriptors, and a hostile tree may be as deep as it likes.
-const MaxDepth = 2000
 
 // Owner is a user and group of the namespace that walks.
 type Owner struct{ UID, GID uint32 }
@@ -69,138 +65,145 @@ type Options struct {
 // FileID is a file's identity.
 type FileID struct{ Dev, Ino uint64 }
 
-// ErrTooDeep is returned for a tree deeper than MaxDepth.
-var ErrTooDeep = fmt.Errorf("the tree is more than %d directories deep", MaxDepth)
-
 // Copy copies the tree below the directory src into the empty directory dst:
 // links, hard links, times, modes, owners, sparse files, extended attributes,
 // named pipes and sockets. The root of dst gets the mode, owner and times of
 // the root of src.
-func Copy(src, dst int, o Options) (Report, error) {
-	w := &walker{o: o, digest: sha256.New(), links: map[FileID]string{}, buf: make([]byte, 256<<10), dstRoot: dst}
-	return w.report(w.directory(src, dst, "", 0))
+func Copy(ctx context.Context, src, dst int, o Options) (Report, error) {
+	w := newWalker(ctx, o)
+	return w.walk(src, dst)
 }
 
 // Digest walks the tree below src without copying it.
-func Digest(src int, o Options) (Report, error) {
-	w := &walker{o: o, digest: sha256.New(), links: map[FileID]string{}, buf: make([]byte, 256<<10), dstRoot: -1}
-	return w.report(w.directory(src, -1, "", 0))
+func Digest(ctx context.Context, src int, o Options) (Report, error) {
+	w := newWalker(ctx, o)
+	return w.walk(src, noCopy)
 }
 
+// noCopy stands for the destination of a walk that has none.
+const noCopy = -1
+
 type walker struct {
+	ctx     context.Context // of the whole walk: it may take as long as the tree is large
 	o       Options
 	digest  hash.Hash
 	entries int
 	bytes   int64
 	hazards []string
 	skipped int
-	links   map[FileID]string // first name of a file with several
+	links   map[FileID]first
 	buf     []byte
-	dstRoot int  // -1: no copy
+	dstRoot int  // noCopy: none
 	meta    bool // the copy has all but the bytes, see Metadata
+}
+
+// first is the first name of a file with several.
+type first struct {
+	dir  *directory // in the source
+	base string
+}
+
+func newWalker(ctx context.Context, o Options) *walker {
+	return &walker{ctx: ctx, o: o, digest: sha256.New(), links: map[FileID]first{}, buf: make([]byte, 256<<10)}
+}
+
+func (w *walker) walk(src, dst int) (Report, error) {
+	w.dstRoot = dst
+	from, err := rootOf(src)
+	var to *directory
+	if err == nil && dst != noCopy {
+		to, err = rootOf(dst)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	return w.report(w.directory(from, to))
 }
 
 func (w *walker) report(err error) (Report, error) {
 	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards, Skipped: w.skipped}, err
 }
 
-func (w *walker) hazard(format string, args ...any) {
+// hazard notes what may look otherwise in the view; what has a place for the
+// name, quoted.
+func (w *walker) hazard(what string, d *directory, base string) {
 	if len(w.hazards) >= MaxHazards {
 		return
 	}
-	h := fmt.Sprintf(format, args...)
-	if len(h) > MaxHazard {
-		h = strings.ToValidUTF8(h[:MaxHazard], "") + "..."
-	}
-	w.hazards = append(w.hazards, h)
+	w.hazards = append(w.hazards, cut(fmt.Sprintf("%s: %q", what, d.shown(base))))
 }
 
 // overflowID is what the kernel shows for an owner or a group that the walking
 // namespace has no id for. An overlay cannot write what such an owner has.
 const overflowID = 65534
 
-func (w *walker) owners(name string, st *unix.Stat_t) {
+func (w *walker) owners(d *directory, base string, st *unix.Stat_t) {
 	if st.Uid == overflowID {
-		w.hazard("owner outside of the id map: %q", name)
+		w.hazard("owner outside of the id map", d, base)
 	}
 	if st.Gid == overflowID {
-		w.hazard("group outside of the id map: %q", name)
+		w.hazard("group outside of the id map", d, base)
 	}
 }
 
-// directory copies what is in src, then gives dst the attributes of src: last,
-// because copying into it changes its times.
-func (w *walker) directory(src, dst int, name string, depth int) error {
-	if depth > MaxDepth {
-		return ErrTooDeep
-	}
+// directory copies what is in src, then gives dst (nil: no copy) the
+// attributes of src: last, because copying into it changes its times.
+func (w *walker) directory(src, dst *directory) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(src, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: name, Err: err}
+	if err := unix.Fstat(src.fd, &st); err != nil {
+		return src.fault("stat", "", err)
 	}
-	w.note(name, &st)
-	w.owners(name, &st)
-	names, err := readNames(src)
+	w.note(src, "", &st)
+	w.owners(src, "", &st)
+	err := src.each(w.ctx, func(base string, st *unix.Stat_t) error { return w.entry(src, dst, base, st) })
 	if err != nil {
-		return &fs.PathError{Op: "list", Path: name, Err: err}
+		return err
 	}
-	for _, n := range names {
-		if err := w.entry(src, dst, n, path.Join(name, n), depth); err != nil {
-			return err
-		}
-	}
-	attrs := w.xattrs(src, name)
-	if dst < 0 {
+	attrs := w.xattrs(src, src.fd, "")
+	if dst == nil {
 		return nil
 	}
-	return w.attributes(dst, name, &st, attrs)
+	return w.attributes(dst.fd, src, "", &st, attrs)
 }
 
-func (w *walker) entry(srcDir, dstDir int, base, name string, depth int) error {
-	var st unix.Stat_t
-	if err := unix.Fstatat(srcDir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		if err == unix.ENOENT {
-			return nil // gone since it was listed
-		}
-		return &fs.PathError{Op: "stat", Path: name, Err: err}
-	}
+func (w *walker) entry(src, dst *directory, base string, st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
-	if w.o.Filter && w.filtered(srcDir, base, name, kind) {
+	if w.o.Filter && filtered(src, base, kind) {
 		return nil
 	}
 	if kind == unix.S_IFDIR && slices.Contains(w.o.Skip, FileID{st.Dev, st.Ino}) {
 		w.skipped++
-		w.hazard("hidden directory: %q", name)
+		w.hazard("hidden directory", src, base)
 		return nil
 	}
 	w.entries++
 	if kind != unix.S_IFDIR {
-		w.owners(name, &st)
+		w.owners(src, base, st)
 	}
 	switch kind {
 	case unix.S_IFDIR:
-		return w.subdirectory(srcDir, dstDir, base, name, depth)
+		return w.subdirectory(src, dst, base)
 	case unix.S_IFREG:
-		return w.regular(srcDir, dstDir, base, name, &st)
+		return w.regular(src, dst, base, st)
 	case unix.S_IFLNK:
-		return w.symlink(srcDir, dstDir, base, name, &st)
+		return w.symlink(src, dst, base, st)
 	}
-	return w.special(dstDir, base, name, &st)
+	return w.special(src, dst, base, st)
 }
 
 // gitDir is left out by Options.Filter.
 const gitDir = ".git"
 
 // filtered tells what a task's own directory does not bring into a cell.
-func (w *walker) filtered(dir int, base, name string, kind uint32) bool {
+func filtered(dir *directory, base string, kind uint32) bool {
 	if base == gitDir {
 		return true
 	}
 	if kind != unix.S_IFLNK {
 		return false
 	}
-	target, err := readlink(dir, base)
-	return err != nil || LeadsOut(path.Dir(name), target)
+	target, err := readlink(dir.fd, base)
+	return err != nil || LeadsOut(path.Join(".", dir.path("")), target)
 }
 
 // LeadsOut tells whether a link with this target, lying in the directory dir
@@ -213,101 +216,90 @@ func LeadsOut(dir, target string) bool {
 	return to == ".." || strings.HasPrefix(to, "../")
 }
 
-func (w *walker) subdirectory(srcDir, dstDir int, base, name string, depth int) error {
-	src, err := openQuietly(srcDir, base, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer unix.Close(src)
-	dst := -1
-	if dstDir >= 0 {
-		if err := unix.Mkdirat(dstDir, base, 0o700); err != nil {
-			return &fs.PathError{Op: "make", Path: name, Err: err}
+func (w *walker) subdirectory(src, dst *directory, base string) error {
+	return src.within(base, func(from *directory) error {
+		if dst == nil {
+			return w.directory(from, nil)
 		}
-		if dst, err = unix.Openat(dstDir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
-			return &fs.PathError{Op: "open", Path: name, Err: err}
+		if err := unix.Mkdirat(dst.fd, base, 0o700); err != nil {
+			return src.fault("make", base, err)
 		}
-		defer unix.Close(dst)
-	}
-	return w.directory(src, dst, name, depth+1)
+		return dst.within(base, func(to *directory) error { return w.directory(from, to) })
+	})
 }
 
-func (w *walker) symlink(srcDir, dstDir int, base, name string, st *unix.Stat_t) error {
-	target, err := readlink(srcDir, base)
+func (w *walker) symlink(src, dst *directory, base string, st *unix.Stat_t) error {
+	target, err := readlink(src.fd, base)
 	if err != nil {
-		return &fs.PathError{Op: "read link", Path: name, Err: err}
+		return src.fault("read link", base, err)
 	}
-	w.note(name, st)
+	w.note(src, base, st)
 	w.noteBytes([]byte(target))
-	if dstDir < 0 {
+	if dst == nil {
 		return nil
 	}
-	if err := unix.Symlinkat(target, dstDir, base); err != nil {
-		return &fs.PathError{Op: "link", Path: name, Err: err}
+	if err := unix.Symlinkat(target, dst.fd, base); err != nil {
+		return src.fault("link", base, err)
 	}
-	return w.place(dstDir, base, name, st)
+	return w.place(src, dst, base, st)
 }
 
 // special copies named pipes, sockets and devices: they carry no bytes.
-func (w *walker) special(dstDir int, base, name string, st *unix.Stat_t) error {
-	w.note(name, st)
+func (w *walker) special(src, dst *directory, base string, st *unix.Stat_t) error {
+	w.note(src, base, st)
 	w.noteBytes(fmt.Appendf(nil, "%d", st.Rdev))
 	if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFCHR || kind == unix.S_IFBLK {
-		w.hazard("device: %q", name)
+		w.hazard("device", src, base)
 	}
-	if dstDir < 0 {
+	if dst == nil {
 		return nil
 	}
-	err := unix.Mknodat(dstDir, base, st.Mode&(unix.S_IFMT|0o7777), int(st.Rdev))
+	err := unix.Mknodat(dst.fd, base, st.Mode&(unix.S_IFMT|0o7777), int(st.Rdev))
 	if err == unix.EPERM {
-		w.hazard("device left out of the view: %q", name)
+		w.hazard("device left out of the view", src, base)
 		return nil
 	}
 	if err != nil {
-		return &fs.PathError{Op: "make", Path: name, Err: err}
+		return src.fault("make", base, err)
 	}
-	return w.place(dstDir, base, name, st)
+	return w.place(src, dst, base, st)
 }
 
 // place sets owner, mode and times of an entry that cannot be opened.
-func (w *walker) place(dir int, base, name string, st *unix.Stat_t) error {
+func (w *walker) place(src, dst *directory, base string, st *unix.Stat_t) error {
 	err := w.own(st, func(to Owner) error {
-		return unix.Fchownat(dir, base, int(to.UID), int(to.GID), unix.AT_SYMLINK_NOFOLLOW)
+		return unix.Fchownat(dst.fd, base, int(to.UID), int(to.GID), unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err != nil {
-		return &fs.PathError{Op: "set the owner of", Path: name, Err: err}
+		return src.fault("set the owner of", base, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 		// Not a link, and nobody but us can reach dir: nothing to follow.
-		if err := unix.Fchmodat(dir, base, st.Mode&0o7777, 0); err != nil {
-			return &fs.PathError{Op: "set the mode of", Path: name, Err: err}
+		if err := unix.Fchmodat(dst.fd, base, st.Mode&0o7777, 0); err != nil {
+			return src.fault("set the mode of", base, err)
 		}
 	}
 	times := []unix.Timespec{st.Atim, st.Mtim}
-	if err := unix.UtimesNanoAt(dir, base, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return &fs.PathError{Op: "set the times of", Path: name, Err: err}
+	if err := unix.UtimesNanoAt(dst.fd, base, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return src.fault("set the times of", base, err)
 	}
 	return nil
 }
 
-// attributes sets owner, extended attributes, mode and times of dst, in the
-// order in which none undoes another.
-func (w *walker) attributes(dst int, name string, st *unix.Stat_t, attrs []xattr) error {
+// attributes sets owner, extended attributes, mode and times of the copy, in
+// the order in which none undoes another.
+func (w *walker) attributes(dst int, src *directory, base string, st *unix.Stat_t, attrs []xattr) error {
 	err := w.own(st, func(to Owner) error { return unix.Fchown(dst, int(to.UID), int(to.GID)) })
 	if err != nil {
-		return &fs.PathError{Op: "set the owner of", Path: name, Err: err}
+		return src.fault("set the owner of", base, err)
 	}
-	w.setXattrs(dst, name, attrs)
+	w.setXattrs(dst, src, base, attrs)
 	if err := unix.Fchmod(dst, st.Mode&0o7777); err != nil {
-		return &fs.PathError{Op: "set the mode of", Path: name, Err: err}
+		return src.fault("set the mode of", base, err)
 	}
-	return setTimes(dst, name, st)
-}
-
-func setTimes(fd int, name string, st *unix.Stat_t) error {
 	times := []unix.Timespec{st.Atim, st.Mtim}
-	if err := unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH); err != nil {
-		return &fs.PathError{Op: "set the times of", Path: name, Err: err}
+	if err := unix.UtimesNanoAt(dst, "", times, unix.AT_EMPTY_PATH); err != nil {
+		return src.fault("set the times of", base, err)
 	}
 	return nil
 }
@@ -341,9 +333,16 @@ func (w *walker) owner(st *unix.Stat_t) Owner {
 	return to
 }
 
-// note adds an entry's name and attributes to the digest.
-func (w *walker) note(name string, st *unix.Stat_t) {
-	w.noteBytes(fmt.Appendf(nil, "%q %o %d:%d ", name, st.Mode, st.Uid, st.Gid))
+// note adds an entry's name and attributes to the digest; base is "" for the
+// directory itself. In walk order names and depths say what is where.
+func (w *walker) note(d *directory, base string, st *unix.Stat_t) {
+	depth := d.depth
+	if base == "" {
+		base = d.base
+	} else {
+		depth++
+	}
+	w.noteBytes(fmt.Appendf(nil, "%d %q %o %d:%d ", depth, base, st.Mode, st.Uid, st.Gid))
 }
 
 // noteBytes adds bytes with their length, so that no two trees can run

@@ -43,13 +43,13 @@ func copyOf(t testing.TB, src string, o tree.Options) (string, tree.Report, erro
 	t.Helper()
 	dst := filepath.Join(t.TempDir(), "copy")
 	must(t, os.Mkdir(dst, 0o700))
-	report, err := tree.Copy(openDir(t, src), openDir(t, dst), o)
+	report, err := tree.Copy(t.Context(), openDir(t, src), openDir(t, dst), o)
 	return dst, report, err
 }
 
 func digest(t testing.TB, dir string, o tree.Options) tree.Report {
 	t.Helper()
-	report, err := tree.Digest(openDir(t, dir), o)
+	report, err := tree.Digest(t.Context(), openDir(t, dir), o)
 	must(t, err)
 	return report
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type xattr struct {
 // xattrs reads the extended attributes of a file, sorted by name, and notes
 // them in the digest. Which those are is for the kernel to say: what the
 // walking namespace may not see is not copied.
-func (w *walker) xattrs(src int, name string) []xattr {
+func (w *walker) xattrs(d *directory, src int, base string) []xattr {
 	list := make([]byte, 1<<10)
 	n, err := unix.Flistxattr(src, list)
 	if err == unix.ERANGE {
@@ -35,12 +36,12 @@ func (w *walker) xattrs(src int, name string) []xattr {
 	var attrs []xattr
 	for attr := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
 		if strings.HasPrefix(attr, overlayPrefix) {
-			w.hazard("overlay attribute: %q", name)
+			w.hazard("overlay attribute", d, base)
 		}
 		value := make([]byte, maxXattr)
 		size, err := unix.Fgetxattr(src, attr, value)
 		if err != nil {
-			w.hazard("attribute %q that cannot be read: %q", attr, name)
+			w.hazard(fmt.Sprintf("attribute %q that cannot be read", attr), d, base)
 			continue
 		}
 		attrs = append(attrs, xattr{attr, value[:size]})
@@ -55,10 +56,10 @@ func (w *walker) xattrs(src int, name string) []xattr {
 
 // setXattrs gives a copy its attributes. One that cannot be set is a hazard,
 // not an error: a file system that keeps none still gives a view.
-func (w *walker) setXattrs(dst int, name string, attrs []xattr) {
+func (w *walker) setXattrs(dst int, d *directory, base string, attrs []xattr) {
 	for _, a := range attrs {
 		if err := unix.Fsetxattr(dst, a.name, a.value, 0); err != nil {
-			w.hazard("attribute %q left out of the view: %q", a.name, name)
+			w.hazard(fmt.Sprintf("attribute %q left out of the view", a.name), d, base)
 		}
 	}
 }

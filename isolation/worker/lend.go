@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -46,11 +47,11 @@ func (v *viewing) lendable() error {
 
 // takeBack gives the caller what the user of an execute cell has in a lent
 // workspace, and then says what is in it.
-func takeBack(r Request, files []int, answer *Reply) error {
+func takeBack(ctx context.Context, r Request, files []int, answer *Reply) error {
 	if r.Owner == nil || len(files) != 1 {
 		return errors.New("a workspace to take back needs an owner and one descriptor")
 	}
-	returned, err := tree.GiveBack(files[0], *r.Owner)
+	returned, err := tree.GiveBack(ctx, files[0], *r.Owner)
 	if err != nil {
 		return treeFault("give the workspace back to the caller", err)
 	}
@@ -60,7 +61,7 @@ func takeBack(r Request, files []int, answer *Reply) error {
 		return treeFault("open the workspace", err)
 	}
 	defer unix.Close(dir)
-	report, err := tree.Digest(dir, tree.Options{})
+	report, err := tree.Digest(ctx, dir, tree.Options{})
 	if err != nil {
 		return treeFault("walk the workspace", err)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func (v *viewing) metadata(layer string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if _, err := tree.Metadata(v.source, fd, v.Options); err != nil {
+	if _, err := tree.Metadata(v.ctx, v.source, fd, v.Options); err != nil {
 		return fmt.Errorf("make the layer of metadata: %w", err)
 	}
 	return nil
@@ -140,6 +141,6 @@ func metadataOf(data, layer string) error {
 		return err
 	}
 	defer unix.Close(dst)
-	_, err = tree.Metadata(src, dst, tree.Options{})
+	_, err = tree.Metadata(context.Background(), src, dst, tree.Options{})
 	return err
 }

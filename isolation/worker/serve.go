@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -45,7 +46,8 @@ type server struct {
 
 	mu    sync.Mutex
 	cells map[string]*cell
-	execs map[uint64]*execution // OpExec under way
+	execs map[uint64]*execution         // OpExec under way
+	ends  map[uint64]context.CancelFunc // of the other requests under way
 
 	filter   seccompFilter
 	trash    trash
@@ -67,7 +69,7 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{settings: settings, channel: channel, children: newChildren(), last: map[string]chan struct{}{}, cells: map[string]*cell{}, execs: map[uint64]*execution{}}
+	s := &server{settings: settings, channel: channel, children: newChildren(), last: map[string]chan struct{}{}, cells: map[string]*cell{}, execs: map[uint64]*execution{}, ends: map[uint64]context.CancelFunc{}}
 	hello, err := s.prepare()
 	if err != nil {
 		return err
@@ -198,9 +200,9 @@ func (s *server) loop() error {
 // order in which they came: podgrade may give one up, and then ends the cell
 // that it was about.
 func (s *server) dispatch(r Request, files []int) {
-	s.note(r)
+	ctx := s.note(r)
 	if r.Cell == "" {
-		go s.handle(r, files)
+		go s.handle(ctx, r, files)
 		return
 	}
 	before, done := s.last[r.Cell], make(chan struct{})
@@ -213,19 +215,32 @@ func (s *server) dispatch(r Request, files []int) {
 		if before != nil {
 			<-before
 		}
-		s.handle(r, files)
+		s.handle(ctx, r, files)
 	}()
 }
 
-// note keeps that a program is to be started, before the OpSignal that may
-// follow is handled.
-func (s *server) note(r Request) {
-	if r.Op != OpExec {
-		return
-	}
+// note keeps that something is to be done, before the OpSignal that may follow
+// is handled.
+func (s *server) note(r Request) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.execs[r.ID] = &execution{}
+	if r.Op == OpExec {
+		s.execs[r.ID] = &execution{}
+		return context.Background()
+	}
+	ctx, end := context.WithCancel(context.Background())
+	s.ends[r.ID] = end
+	return ctx
+}
+
+// done forgets what note kept.
+func (s *server) done(r Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end := s.ends[r.ID]; end != nil {
+		end()
+	}
+	delete(s.ends, r.ID)
 }
 
 func descriptors(oob []byte) ([]int, error) {
@@ -251,11 +266,12 @@ func descriptors(oob []byte) ([]int, error) {
 }
 
 // handle answers one request. It owns the descriptors that came with it.
-func (s *server) handle(r Request, files []int) {
+func (s *server) handle(ctx context.Context, r Request, files []int) {
 	answer := Reply{ID: r.ID}
-	if err := s.do(r, files, &answer); err != nil {
+	if err := s.do(ctx, r, files, &answer); err != nil {
 		answer.Error = asError(err)
 	}
+	s.done(r)
 	for _, fd := range files {
 		syscall.Close(fd)
 	}
@@ -264,7 +280,7 @@ func (s *server) handle(r Request, files []int) {
 	}
 }
 
-func (s *server) do(r Request, files []int, answer *Reply) error {
+func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) error {
 	switch r.Op {
 	case OpExec:
 		return s.exec(r, files, answer)
@@ -275,11 +291,11 @@ func (s *server) do(r Request, files []int, answer *Reply) error {
 	case OpRoot:
 		return s.root(r, answer)
 	case OpView:
-		return s.view(r, files, answer)
+		return s.view(ctx, r, files, answer)
 	case OpLook:
 		return s.look(r, answer)
 	case OpBack:
-		return takeBack(r, files, answer)
+		return takeBack(ctx, r, files, answer)
 	}
 	c, err := s.cell(r.Cell)
 	if err != nil && r.Op == OpDiscard {
@@ -385,10 +401,15 @@ func (s *server) startExec(r Request, files [3]int) (int, <-chan syscall.WaitSta
 	return pid, ended, err
 }
 
-// signal ends a program, be it one that has yet to start.
+// signal ends what a request has under way: a program, be it one that has yet
+// to start, or a walk of a tree.
 func (s *server) signal(id uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if end := s.ends[id]; end != nil {
+		end()
+		return nil
+	}
 	e := s.execs[id]
 	if e == nil {
 		return nil

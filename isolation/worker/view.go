@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 var copyBound = tree.Bound{Entries: 20_000, Bytes: 512 << 20}
 
 // view makes a view of the tree behind the passed descriptor.
-func (s *server) view(r Request, files []int, answer *Reply) error {
+func (s *server) view(ctx context.Context, r Request, files []int, answer *Reply) error {
 	c, err := s.cellOrNew(r.Cell)
 	if err != nil {
 		return err
@@ -25,7 +26,13 @@ func (s *server) view(r Request, files []int, answer *Reply) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := &viewing{View: *r.View, server: s, cell: c, source: files[0], dir: c.viewDir(r.View.Name)}
+	// The host may only name the tree: its root may be closed to the caller.
+	source, err := openHere(files[0])
+	if err != nil {
+		return treeFault("open the tree", err)
+	}
+	defer unix.Close(source)
+	v := &viewing{View: *r.View, ctx: ctx, server: s, cell: c, source: source, dir: c.viewDir(r.View.Name)}
 	if err := v.make(); err != nil {
 		return err
 	}
@@ -36,6 +43,7 @@ func (s *server) view(r Request, files []int, answer *Reply) error {
 // viewing is a view that is being made.
 type viewing struct {
 	View
+	ctx    context.Context // of the whole view
 	server *server
 	cell   *cell
 	source int    // the tree
@@ -82,7 +90,7 @@ func (v *viewing) choose() error {
 	if v.sharesBlocks() {
 		bound.Bytes = 0
 	}
-	exceeds, err := tree.Exceeds(v.source, v.Options, bound)
+	exceeds, err := tree.Exceeds(v.ctx, v.source, v.Options, bound)
 	if err != nil {
 		return treeFault("measure the tree", err)
 	}
@@ -108,7 +116,7 @@ func (v *viewing) copy(reason string) error {
 		return err
 	}
 	defer unix.Close(dst)
-	if v.report, err = tree.Copy(v.source, dst, v.Options); err != nil {
+	if v.report, err = tree.Copy(v.ctx, v.source, dst, v.Options); err != nil {
 		return treeFault("copy the tree", err)
 	}
 	v.made = ViewMade{Kind: ViewCopy, Reason: reason}
@@ -130,7 +138,7 @@ func (v *viewing) overlayOrCopy(reason string) error {
 		return v.copy(reason + ", but outside of a cell there is no overlay")
 	}
 	var err error
-	if v.report, err = tree.Digest(v.source, v.Options); err != nil {
+	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
 		return treeFault("walk the tree", err)
 	}
 	if len(v.report.Hazards) > 0 {
@@ -150,7 +158,7 @@ func (v *viewing) bind() error {
 		return &fault{err: errors.New("the image's user is not root, and would not own the tree"), refused: true}
 	}
 	var err error
-	if v.report, err = tree.Digest(v.source, v.Options); err != nil {
+	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
 		return treeFault("walk the tree", err)
 	}
 	if v.report.Skipped > 0 {

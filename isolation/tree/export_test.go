@@ -1,0 +1,4 @@
+package tree
+
+// SetMaxDepth sets how deep a tree may be.
+func SetMaxDepth(depth int) { maxDepth = depth }
