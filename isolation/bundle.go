@@ -29,7 +29,7 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	h.mu.Unlock()
 	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
 	choose(c)
-	if err := c.limitsFault(); err != nil {
+	if err := errors.Join(c.limitsFault(), c.stateFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.boot(ctx); err != nil {
@@ -117,7 +117,7 @@ func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (wo
 }
 
 func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: &worker.Root{Layers: c.order.Image.Layers}})
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: c.root()})
 	if err != nil {
 		do := ""
 		if errors.Is(err, ErrNoImage) {
@@ -128,7 +128,19 @@ func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
 	return reply.Rootfs, nil
 }
 
+func (c *cell) root() *worker.Root {
+	r := &worker.Root{Layers: c.order.Image.Layers, Create: c.order.Create}
+	if c.order.State != "" {
+		r.State = c.host.stateDir(c.order.State)
+	}
+	return r
+}
+
+// imageUser finds the user once: commands may change what names him.
 func (c *cell) imageUser(facts *worker.RootFacts) (oci.User, error) {
+	if c.viewPaths != nil {
+		return c.user, nil
+	}
 	user, err := oci.ResolveUser(c.order.Image.User, facts.Passwd, facts.Group)
 	if err == nil {
 		err = oci.CheckUser(user, c.host.hello.IDs)

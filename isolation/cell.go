@@ -110,6 +110,8 @@ type Order struct {
 	// is made in it, until Settle or Close. There is no task directory and no
 	// reference, but an empty directory of the user's at oci.TaskDirPath.
 	Create bool
+	// State is the diff id of a kept state layer, which lies above the image; "": none.
+	State string
 	// View is one of Views; "": ViewAuto.
 	View string
 	// TaskDir is given read-only, without .git and links that lead out, at

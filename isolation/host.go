@@ -119,7 +119,10 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		o.Libexec = dir
 	}
-	var err error
+	return o.withScratch()
+}
+
+func (o Options) withScratch() (_ Options, err error) {
 	if o.Scratch == "" {
 		o.Scratch, err = DefaultScratch()
 	} else {

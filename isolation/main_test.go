@@ -30,8 +30,19 @@ func buildDir() string {
 	return dir
 }
 
+func libexec() string { return filepath.Join(buildDir(), "libexec", "podgrade") }
+
 func options(t testing.TB) isolation.Options {
-	return isolation.Options{Libexec: filepath.Join(buildDir(), "libexec", "podgrade"), Scratch: t.TempDir()}
+	return isolation.Options{Libexec: libexec(), Scratch: t.TempDir()}
+}
+
+// removeStates removes the state layers that tests kept.
+func removeStates(o isolation.Options) error {
+	states, err := isolation.States(o)
+	for _, s := range states {
+		err = errors.Join(err, isolation.RemoveState(context.Background(), o, s.DiffID))
+	}
+	return err
 }
 
 var shared struct {
@@ -67,7 +78,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return code, nil
 	}
 	removeStore(context.Background(), shared.host, shared.dir)
-	err = shared.host.Close()
+	err = errors.Join(shared.host.Close(), removeStates(isolation.Options{Libexec: libexec(), Scratch: scratchDir(shared.dir)}))
 	if left, _ := os.ReadDir(scratchDir(shared.dir)); len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("left in the scratch: %s", left[0].Name()))
 	}

@@ -3,6 +3,9 @@ package isolation
 import (
 	"context"
 	"errors"
+
+	"podgrade/isolation/worker"
+	"podgrade/oci"
 )
 
 // Settle says what is taken of an execute cell.
@@ -36,8 +39,9 @@ type Settled struct {
 type StateLayer struct {
 	DiffID  string   // sha256:...; "" when nothing changed
 	Bytes   int64    // of regular files
-	Changed []string // paths, at most maxChanged of them
-	More    int      // paths beyond the cap
+	Changed []string // absolute paths, of directories only those that hold nothing
+	Deleted []string // absolute paths of what the image has
+	More    int      // paths beyond the cap of these
 }
 
 // Settle implements Cell.
@@ -49,10 +53,29 @@ func (c *cell) Settle(ctx context.Context, s Settle) (Settled, error) {
 	}
 	c.end(false, true)
 	c.closed = true
-	if err := ctx.Err(); err != nil {
-		return Settled{}, err
+	settled, err := c.takeBackLent(ctx)
+	if err == nil && s.KeepState {
+		settled.State, err = c.keepState(ctx)
 	}
-	return c.takeBackLent(ctx)
+	return settled, err
+}
+
+// keepState keeps what changed outside of the workspace.
+func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
+	pin := c.order.Image.Pin
+	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String()})
+	if err != nil {
+		return StateLayer{}, stateFault(pin, c.host.workerFault(err))
+	}
+	made := reply.State
+	if made == nil {
+		return StateLayer{}, stateFault(pin, errors.New("the worker's answer says nothing"))
+	}
+	return StateLayer{DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More}, nil
+}
+
+func stateFault(pin oci.Pin, err error) error {
+	return &Fault{Tried: "keep what changed outside of the workspace", On: "of " + pin.String(), Why: err, Do: "check that there is space in the scratch directory"}
 }
 
 // takeBackLent takes the lent workspace back, once.

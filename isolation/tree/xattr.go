@@ -24,17 +24,8 @@ type xattr struct {
 // them in the digest. Which those are is for the kernel to say: what the
 // walking namespace may not see is not copied.
 func (w *walker) xattrs(d *directory, src int, base string) []xattr {
-	list := make([]byte, 1<<10)
-	n, err := unix.Flistxattr(src, list)
-	if err == unix.ERANGE {
-		list = make([]byte, maxXattr)
-		n, err = unix.Flistxattr(src, list)
-	}
-	if err != nil || n == 0 {
-		return nil
-	}
 	var attrs []xattr
-	for attr := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
+	for _, attr := range xattrNames(src) {
 		if strings.HasPrefix(attr, overlayPrefix) {
 			w.hazard("overlay attribute", d, base)
 		}
@@ -52,6 +43,21 @@ func (w *walker) xattrs(d *directory, src int, base string) []xattr {
 		w.noteBytes(a.value)
 	}
 	return attrs
+}
+
+// xattrNames lists the attributes of a file; none where it has none, or the file
+// system keeps none.
+func xattrNames(fd int) []string {
+	list := make([]byte, 1<<10)
+	n, err := unix.Flistxattr(fd, list)
+	if err == unix.ERANGE {
+		list = make([]byte, maxXattr)
+		n, err = unix.Flistxattr(fd, list)
+	}
+	if err != nil || n == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(list[:n]), "\x00"), "\x00")
 }
 
 // setXattrs gives a copy its attributes. One that cannot be set is a hazard,

@@ -15,6 +15,8 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
 )
 
 // cell is the worker's side of one cell.
@@ -24,10 +26,12 @@ type cell struct {
 
 	mu        sync.Mutex // one operation at a time
 	layers    []layer
-	views     []string // directories that are mounted on themselves, with etc
-	mounted   bool     // the root file system
-	made      int      // how often the root was made: again after a command ended the cell
-	starts    int      // how often the runtime was started
+	views     []string   // directories that are mounted on themselves, with etc
+	mounted   bool       // the root file system
+	create    bool       // an execute cell: what changes in the root is kept
+	marks     tree.Marks // what lay in its upper directory before a command ran
+	made      int        // how often the root was made: again after a command ended the cell
+	starts    int        // how often the runtime was started
 	spec      *specs.Spec
 	runtime   <-chan syscall.WaitStatus
 	pid       int        // of the runtime
@@ -99,16 +103,31 @@ func (s *server) root(r Request, answer *Reply) error {
 			return &fault{err: fmt.Errorf("the image's layer %s was removed meanwhile", missing), image: true}
 		}
 	default:
-		if err := c.mountRoot(r.Root.Layers); err != nil {
+		c.create = r.Root.Create
+		if err := c.mountRoot(*r.Root); err != nil {
 			return err
 		}
 	}
-	facts, err := factsOf(c.rootfs())
-	answer.Rootfs = facts
+	answer.Rootfs, err = c.facts(r.Root.State != "")
 	return err
 }
 
-func (c *cell) mountRoot(layers []string) error {
+// facts are those of the root file system. Who the image's user is, the image
+// alone says: a state layer may have other users.
+func (c *cell) facts(state bool) (*RootFacts, error) {
+	facts, err := factsOf(c.rootfs())
+	if err != nil || !state {
+		return facts, err
+	}
+	err = c.withLower(1, func(lower int) error {
+		facts.Passwd, facts.Group = readInRoot(lower, "etc/passwd"), readInRoot(lower, "etc/group")
+		return nil
+	})
+	return facts, err
+}
+
+func (c *cell) mountRoot(r Root) error {
+	layers := r.Layers
 	if len(layers) == 0 {
 		return &fault{err: errors.New("the image has no layers"), image: true}
 	}
@@ -118,12 +137,13 @@ func (c *cell) mountRoot(layers []string) error {
 			return fmt.Errorf("make the cell's directory: %w", err)
 		}
 	}
-	if err := c.holdLayers(layers); err != nil {
+	if err := c.holdLayers(r); err != nil {
 		return err
 	}
-	if err := likeLower(c.upper(), layers[0]); err != nil {
+	if err := likeLower(c.upper(), c.layers[0].dir, r.State != ""); err != nil {
 		return err
 	}
+	layers = layerDirs(c.layers)
 	if err := mountOverlay(c.rootfs(), layers, c.upper(), c.overlayWork()); err != nil {
 		return fmt.Errorf("mount the image's %d layers as an overlay: %w", len(layers), err)
 	}
@@ -133,9 +153,9 @@ func (c *cell) mountRoot(layers []string) error {
 
 // holdLayers opens the layers, once for all times that the cell is made: what a
 // cell that is made again stands on must be what it first stood on.
-func (c *cell) holdLayers(layers []string) error {
+func (c *cell) holdLayers(r Root) error {
 	if c.layers == nil {
-		opened, err := openLayers(layers)
+		opened, err := openLayers(r.State, r.Layers)
 		c.layers = opened
 		return err
 	}
@@ -148,12 +168,21 @@ func (c *cell) holdLayers(layers []string) error {
 // likeLower gives the upper directory, which is what the cell sees as /, the
 // times of the image's root and the mode that Docker gives it: Podman's store
 // keeps 0555, where root without CAP_DAC_OVERRIDE could make nothing.
-func likeLower(upper, lower string) error {
+//
+// A state layer's root is what the cell before it saw as /, and is not changed.
+func likeLower(upper, lower string, state bool) error {
 	var st unix.Stat_t
 	if err := unix.Stat(lower, &st); err != nil {
 		return &fault{err: fmt.Errorf("look at the image's root: %w", err), image: true}
 	}
-	if err := os.Chmod(upper, 0o755); err != nil {
+	mode := uint32(0o755)
+	if state {
+		mode = st.Mode & 0o7777
+		if err := os.Chown(upper, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	if err := unix.Chmod(upper, mode); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, upper, []unix.Timespec{st.Atim, st.Mtim}, 0)

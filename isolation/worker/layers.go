@@ -18,9 +18,17 @@ type layer struct {
 	fd   int
 }
 
-// openLayers opens every layer before it is mounted.
-func openLayers(dirs []string) ([]layer, error) {
+// openLayers opens every layer before it is mounted: that of the state, when
+// there is one, above those of the image.
+func openLayers(state string, dirs []string) ([]layer, error) {
 	var layers []layer
+	if state != "" {
+		l, err := openStateLayer(state)
+		if err != nil {
+			return nil, &fault{err: fmt.Errorf("open the state layer %s: %w", state, err), image: true}
+		}
+		layers = append(layers, l)
+	}
 	for _, dir := range dirs {
 		l, err := openLayer(dir)
 		if err != nil {
@@ -30,6 +38,22 @@ func openLayers(dirs []string) ([]layer, error) {
 		layers = append(layers, l)
 	}
 	return layers, nil
+}
+
+// openStateLayer opens a layer of our own store, which is removed by its
+// directory's name.
+func openStateLayer(state string) (layer, error) {
+	dir := StateLayerDir(state)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return layer{dir: dir, link: StateInfoFile(state), fd: fd}, err
+}
+
+func layerDirs(layers []layer) []string {
+	dirs := make([]string, len(layers))
+	for i, l := range layers {
+		dirs[i] = l.dir
+	}
+	return dirs
 }
 
 func openLayer(dir string) (layer, error) {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ import (
 )
 
 // measure reads from outside what the kernel says about a started cell.
-func (s *server) measure(c *cell, answer *Reply) error {
+func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 	if !c.runs() || c.spec == nil {
 		return fmt.Errorf("cell %s does not run", c.name)
 	}
@@ -49,7 +50,7 @@ func (s *server) measure(c *cell, answer *Reply) error {
 		return fmt.Errorf("measure the cell's mounts: %w", err)
 	}
 	answer.Measured = &m
-	return nil
+	return c.mark(ctx)
 }
 
 // interfaces reads the names of a network namespace's interfaces, sorted.

@@ -100,6 +100,19 @@ var overlayEscapes = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
 func escapeOverlay(path string) string { return overlayEscapes.Replace(path) }
 
+// mountReadOnly mounts the layers (top first, more than one) and nothing else.
+func mountReadOnly(target string, layers []string) error {
+	escaped := make([]string, len(layers))
+	for i, l := range layers {
+		escaped[i] = escapeOverlay(l)
+	}
+	data := "lowerdir=" + strings.Join(escaped, ":") + ",userxattr"
+	if len(data) < os.Getpagesize() {
+		return unix.Mount("overlay", target, "overlay", unix.MS_RDONLY, data)
+	}
+	return mountManyLayers(target, layers, "", "")
+}
+
 // mountManyLayers gives the layers one at a time (Linux 6.5), because the
 // options of a mount are one page.
 func mountManyLayers(target string, layers []string, upper, work string) error {
@@ -113,13 +126,18 @@ func mountManyLayers(target string, layers []string, upper, work string) error {
 	for _, l := range layers {
 		options = append(options, option{"lowerdir+", l})
 	}
-	options = append(options, option{"upperdir", upper}, option{"workdir", work})
+	flags := overlayOptions
+	if upper == "" {
+		flags = "userxattr"
+	} else {
+		options = append(options, option{"upperdir", upper}, option{"workdir", work})
+	}
 	for _, o := range options {
 		if err := unix.FsconfigSetString(fs, o.key, o.value); err != nil {
 			return fmt.Errorf("%d layers do not fit one page of mount options, and this kernel does not take them singly: %w", len(layers), err)
 		}
 	}
-	for _, flag := range strings.Split(overlayOptions, ",") {
+	for _, flag := range strings.Split(flags, ",") {
 		if err := unix.FsconfigSetFlag(fs, flag); err != nil {
 			return err
 		}

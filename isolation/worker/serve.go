@@ -312,13 +312,15 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpStart:
 		return s.startCell(c, r.Spec, files)
 	case OpMeasure:
-		return s.measure(c, answer)
+		return s.measure(ctx, c, answer)
 	case OpNetwork:
 		return s.network(c, r.Network, answer)
 	case OpEntrust:
 		return s.entrust(c, r.Spec, answer)
 	case OpAdopt:
 		return s.adopt(c, r.PID, r.Image)
+	case OpKeep:
+		return s.keep(ctx, c, r, answer)
 	case OpLayers:
 		answer.Missing = c.missingLayer()
 		return nil

@@ -35,6 +35,7 @@ const (
 	OpNetwork Op = "network" // give a started cell a network
 	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
 	OpAdopt   Op = "adopt"   // take such a container for the cell
+	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 )
 
@@ -61,6 +62,7 @@ type Request struct {
 	Keep    bool            `json:"keep,omitempty"`    // OpFinish: the views are used again
 	Hold    bool            `json:"hold,omitempty"`    // OpFinish: the root file system too
 	Create  bool            `json:"create,omitempty"`  // OpHome: of an execute cell, which has an empty task directory
+	Pin     string          `json:"pin,omitempty"`     // OpKeep: of the image, for people
 	Owner   *tree.Owner     `json:"owner,omitempty"`   // OpBack, with the workspace: the image's user
 	Network []Forwarder     `json:"network,omitempty"` // OpNetwork: tried in this order
 	Sweep   string          `json:"sweep,omitempty"`   // OpSweep: a directory of the scratch
@@ -78,6 +80,10 @@ type Root struct {
 	// Layers are the directories of the image's layers, top first, as Podman's
 	// store lays them out: <store>/overlay/<id>/diff.
 	Layers []string `json:"layers"`
+	// State is the directory of a kept state layer that lies above them; "": none.
+	State string `json:"state,omitempty"`
+	// Create: of an execute cell, which keeps what changes.
+	Create bool `json:"create,omitempty"`
 }
 
 // View asks for a view of the tree that the passed descriptor leads to.
@@ -131,13 +137,22 @@ type Reply struct {
 	End       *End           `json:"end,omitempty"`       // OpFinish
 	Forwarder string         `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
 	Missing   string         `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+	State     *StateMade     `json:"state,omitempty"`     // OpKeep
 	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
+}
+
+// StateMade is a state layer that was kept; without a DiffID nothing was.
+type StateMade struct {
+	StateInfo
+	Changed []string `json:"changed,omitempty"`
+	Deleted []string `json:"deleted,omitempty"`
+	More    int      `json:"more,omitempty"` // paths beyond the cap of these
 }
 
 // Error is why a request failed.
 type Error struct {
 	Message string `json:"message"`
-	// Image: the image's layers are not there (any more).
+	// Image: the image's layers, or the state layer, are not there (any more).
 	Image bool `json:"image,omitempty"`
 	// Workspace: the tree that was to be viewed is at fault.
 	Workspace bool `json:"workspace,omitempty"`

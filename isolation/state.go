@@ -1,0 +1,152 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/worker"
+)
+
+// ErrNoState is wrapped when a state layer is not in the scratch directory.
+var ErrNoState = errors.New("there is no such state layer")
+
+// State is a kept state layer.
+type State struct {
+	worker.StateInfo
+	Path string `json:"path"` // its directory
+}
+
+// diffID is what names of state layers look like.
+var diffID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// stateDir is where a state layer is kept; "" when that is no name of one.
+func stateDir(scratch, id string) string {
+	if !diffID.MatchString(id) {
+		return ""
+	}
+	return filepath.Join(worker.StateStore(scratch), strings.TrimPrefix(id, "sha256:"))
+}
+
+func (h *Host) stateDir(id string) string { return stateDir(h.options.Scratch, id) }
+
+// HasState tells whether a state layer is there.
+func (h *Host) HasState(id string) bool {
+	_, err := readState(h.stateDir(id))
+	return err == nil
+}
+
+// maxStateInfo caps what is read of a layer's description, in bytes.
+const maxStateInfo = 16 << 10
+
+func readState(dir string) (State, error) {
+	s := State{Path: dir}
+	if dir == "" {
+		return s, ErrNoState
+	}
+	file, err := os.Open(worker.StateInfoFile(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return s, ErrNoState
+	}
+	if err != nil {
+		return s, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxStateInfo))
+	if err == nil {
+		err = json.Unmarshal(text, &s.StateInfo)
+	}
+	if err == nil && stateDir(filepath.Dir(filepath.Dir(dir)), s.DiffID) != dir {
+		err = fmt.Errorf("it says that it is %q", s.DiffID)
+	}
+	return s, err
+}
+
+// States lists the kept state layers of a scratch directory, oldest first.
+func States(o Options) ([]State, error) {
+	o, err := o.withScratch()
+	if err != nil {
+		return nil, err
+	}
+	store := worker.StateStore(o.Scratch)
+	entries, err := os.ReadDir(store)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, &Fault{Tried: "list the state layers", On: store, Why: err}
+	}
+	var all []State
+	for _, e := range entries {
+		// What is half removed describes itself no more, and is listed with its path.
+		s, _ := readState(filepath.Join(store, e.Name()))
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b State) int { return a.Made.Compare(b.Made) })
+	return all, nil
+}
+
+// RemoveState removes a state layer. Rows that were executed with it can be
+// graded in the image alone afterwards. Whether a cell stands on it now is not
+// asked: such a cell notices, and is not judged.
+func RemoveState(ctx context.Context, o Options, id string) error {
+	o, err := o.withScratch()
+	if err != nil {
+		return err
+	}
+	dir := stateDir(o.Scratch, id)
+	if _, err := readState(dir); errors.Is(err, ErrNoState) {
+		return &Fault{Kind: Refusal, Tried: "remove the state layer", On: id, Why: err, Do: "`podgrade state ls` lists those that there are"}
+	}
+	// Without its description it is no layer any more, whatever happens next.
+	err = os.Remove(worker.StateInfoFile(dir))
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		err = removeStateDir(ctx, o, dir)
+	}
+	if err != nil {
+		return &Fault{Tried: "remove the state layer", On: id, Why: err}
+	}
+	return nil
+}
+
+func removeStateDir(ctx context.Context, o Options, dir string) error {
+	open, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer open.Close()
+	if err := RemoveTree(ctx, o, open); err != nil {
+		return err
+	}
+	if err := os.Remove(dir); err != nil {
+		return err
+	}
+	// The last one takes the store along.
+	if err := os.Remove(filepath.Dir(dir)); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+// stateFault refuses an order for a state layer that is not there.
+func (c *cell) stateFault() error {
+	id := c.order.State
+	if id == "" {
+		return nil
+	}
+	if c.made.Engine == EnginePodman {
+		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: errors.New("the Podman engine cannot put it above the image"),
+			Do: "use --engine bundle"}
+	}
+	if _, err := readState(c.host.stateDir(id)); err != nil {
+		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: fmt.Errorf("%w in %s", err, c.host.options.Scratch),
+			Do: "use the --scratch that the row was executed with, or execute the row again"}
+	}
+	return nil
+}

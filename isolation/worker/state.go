@@ -1,0 +1,173 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
+)
+
+// A state layer is the upper directory of an execute cell, kept beside the
+// directories of the runs: <scratch>/state/<diff id in hexadecimal>. It is
+// named only when it is complete and on the disk.
+
+// StateStore is where the state layers of a scratch directory are.
+func StateStore(scratch string) string { return filepath.Join(scratch, "state") }
+
+// StateLayerDir is the layer itself in the directory of a state.
+func StateLayerDir(dir string) string { return filepath.Join(dir, "layer") }
+
+// StateInfoFile describes the layer, in the directory of a state.
+func StateInfoFile(dir string) string { return filepath.Join(dir, "state.json") }
+
+// StateInfo says what a state layer is.
+type StateInfo struct {
+	DiffID  string    `json:"diff_id"` // sha256:..., of the archive that stands for it
+	Entries int       `json:"entries"`
+	Bytes   int64     `json:"bytes"` // of regular files
+	Image   string    `json:"image"` // the pin it lies above
+	Made    time.Time `json:"made"`
+}
+
+// mark notes what lies in the cell's upper directory before its first command
+// runs: what we and the runtime made.
+func (c *cell) mark(ctx context.Context) error {
+	if !c.create || c.marks != nil || !c.mounted {
+		return nil
+	}
+	upper, err := openDirectory(c.upper())
+	if err != nil {
+		return fmt.Errorf("look at what the cell starts with: %w", err)
+	}
+	defer unix.Close(upper)
+	c.marks, err = tree.Mark(ctx, upper)
+	return err
+}
+
+// keep makes the state layer of a cell that has ended, and says what is in it.
+// Nothing is kept when nothing changed.
+func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) error {
+	if c.runs() || !c.mounted || !c.create {
+		return fmt.Errorf("cell %s has no state to keep: it still runs, or was no execute cell", c.name)
+	}
+	if err := unix.Unmount(c.rootfs(), unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the root file system: %w", err)
+	}
+	c.mounted = false
+	dir := filepath.Join(c.dir, "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make the state layer: %w", err)
+	}
+	if err := os.Rename(c.upper(), StateLayerDir(dir)); err != nil {
+		return fmt.Errorf("make the state layer: %w", err)
+	}
+	layer, diffID, err := c.canonical(ctx, StateLayerDir(dir))
+	if err != nil {
+		return treeFault("keep what changed outside of the workspace", err)
+	}
+	if layer.Entries == 0 {
+		answer.State = &StateMade{}
+		return nil
+	}
+	info := StateInfo{DiffID: diffPrefix + diffID, Entries: layer.Entries, Bytes: layer.Bytes, Image: r.Pin, Made: time.Now().UTC()}
+	answer.State = &StateMade{StateInfo: info, Changed: layer.Changed, Deleted: layer.Deleted, More: layer.More}
+	return s.store(dir, diffID, info)
+}
+
+const diffPrefix = "sha256:"
+
+// canonical takes away what is no change, and gives the rest its name.
+func (c *cell) canonical(ctx context.Context, upper string) (layer tree.Layer, diffID string, err error) {
+	fd, err := openDirectory(upper)
+	if err != nil {
+		return layer, "", err
+	}
+	defer unix.Close(fd)
+	err = c.withLower(0, func(lower int) error { return tree.Prune(ctx, fd, lower, c.marks) })
+	if err != nil {
+		return layer, "", err
+	}
+	sum := sha256.New()
+	layer, err = tree.WriteLayer(ctx, sum, fd)
+	return layer, hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// withLower calls f with the root of the layers below the cell's upper
+// directory, all but the first few together.
+func (c *cell) withLower(without int, f func(lower int) error) (err error) {
+	layers := c.layers[without:]
+	dir := layers[0].dir
+	if len(layers) > 1 {
+		dir = filepath.Join(c.dir, fmt.Sprintf("lower-%d", c.made))
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := mountReadOnly(dir, layerDirs(layers)); err != nil {
+			return fmt.Errorf("mount the image: %w", err)
+		}
+		defer func() { err = errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	}
+	fd, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
+}
+
+// store names a layer: from here on it is kept. The same layer made twice is
+// kept once.
+func (s *server) store(dir, diffID string, info StateInfo) error {
+	text, err := json.Marshal(info)
+	if err == nil {
+		err = os.WriteFile(StateInfoFile(dir), text, 0o600)
+	}
+	if err == nil {
+		err = syncAll(dir)
+	}
+	store := StateStore(filepath.Dir(s.settings.Run))
+	if err == nil {
+		err = os.MkdirAll(store, 0o700)
+	}
+	if err == nil {
+		if err = os.Rename(dir, filepath.Join(store, diffID)); errors.Is(err, os.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
+			return nil
+		}
+	}
+	if err == nil {
+		err = syncDirectory(store)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the state layer: %w", err)
+	}
+	return nil
+}
+
+// syncAll writes back the file system that holds dir. To do it file by file
+// takes longer as soon as there are some hundred.
+func syncAll(dir string) error {
+	fd, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Syncfs(fd)
+}
+
+func syncDirectory(dir string) error {
+	fd, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fsync(fd)
+}
