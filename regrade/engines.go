@@ -20,6 +20,8 @@ type Engines interface {
 	// ImageByPin finds a pinned image whatever its names are now;
 	// isolation.ErrNoImage is wrapped when the store no longer has it.
 	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)
+	// HasState tells whether a state layer is kept here.
+	HasState(diffID string) bool
 	// Open opens a cell.
 	Open(ctx context.Context, order isolation.Order) (isolation.Cell, error)
 	// OpenOnHost opens a private copy of the workspace without a container.

@@ -45,6 +45,7 @@ type fakeEngines struct {
 	mu       sync.Mutex
 	policies []isolation.PullPolicy // of EnsureImage
 	orders   []isolation.Order
+	states   []string // diff ids of kept state layers
 	onHost   int
 	started  int
 	closed   int
@@ -69,6 +70,8 @@ func (f *fakeEngines) EnsureImage(ctx context.Context, reference string, policy 
 	f.policies = append(f.policies, policy)
 	return f.Image(ctx, reference)
 }
+
+func (f *fakeEngines) HasState(diffID string) bool { return slices.Contains(f.states, diffID) }
 
 func (f *fakeEngines) ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error) {
 	return f.Image(ctx, pin.ID)

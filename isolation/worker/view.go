@@ -56,7 +56,7 @@ type viewing struct {
 
 func (v *viewing) make() error {
 	if v.Most != (tree.Bound{}) {
-		exceeds, err := tree.Exceeds(v.source, v.Options, v.Most)
+		exceeds, err := tree.Exceeds(v.ctx, v.source, v.Options, v.Most)
 		if err != nil {
 			return treeFault("measure the tree", err)
 		}
