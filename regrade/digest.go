@@ -96,12 +96,15 @@ func DigestsOf(row tasks.Row) (Digests, error) {
 	for _, content := range contents(row) {
 		addPart(run, content.name, content.digest())
 	}
-	whole, err := row.Task.MarshalJSON()
-	if err != nil {
-		return Digests{}, err
-	}
-	all := sha256.Sum256(whole)
-	return Digests{Run: hex.EncodeToString(run.Sum(nil)), Task: hex.EncodeToString(all[:])}, nil
+	whole, err := taskDigest(row.Task)
+	return Digests{Run: hex.EncodeToString(run.Sum(nil)), Task: whole}, err
+}
+
+// taskDigest covers all of a task.
+func taskDigest(task *tasks.Task) (string, error) {
+	whole, err := task.MarshalJSON()
+	sum := sha256.Sum256(whole)
+	return hex.EncodeToString(sum[:]), err
 }
 
 func addPart(to hash.Hash, key, value string) {

@@ -52,6 +52,7 @@ type fakeEngines struct {
 	cells    []*fakeCell
 	held     []string // ids of images
 	released int
+	emptied  []string // directories
 }
 
 func (f *fakeEngines) start(context.Context) (Engines, error) {
@@ -124,7 +125,16 @@ func (f *fakeEngines) Build(context.Context, isolation.BuildOrder) (oci.Pin, err
 	return oci.Pin{}, errors.New("nothing is built here")
 }
 
-func (f *fakeEngines) RemoveTree(context.Context, *os.File) error { return nil }
+func (f *fakeEngines) RemoveTree(_ context.Context, dir *os.File) error {
+	f.mu.Lock()
+	f.emptied = append(f.emptied, dir.Name())
+	f.mu.Unlock()
+	entries, err := dir.ReadDir(-1)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir.Name(), entry.Name())))
+	}
+	return err
+}
 
 func (f *fakeEngines) Close() error {
 	f.closed++

@@ -80,3 +80,6 @@ func (f *PlannedFile) refuse(err error) {
 	}
 	f.Problems = add(f.Problems, findingsOf(err)...)
 }
+
+// Error makes a finding an error of a list.
+func (f Finding) Error() string { return f.String() }

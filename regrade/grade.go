@@ -43,6 +43,9 @@ type Options struct {
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
 	Version string
+	// Given is the operator's own task that the row is graded by; nil: the
+	// recorded one.
+	Given *Given
 	// Run is the run directory, absolute, of a caller who refreshes its summary
 	// himself; "": the grade looks for it, and refreshes it.
 	Run string
@@ -161,10 +164,7 @@ func (g *grading) read() error {
 	if err != nil {
 		return &Error{Kind: Refused, Tried: "read the record of", On: g.row.Dir, Why: err, Do: "restore it, or execute the row again"}
 	}
-	config, err := g.record.TaskConfig()
-	if err == nil {
-		g.task, err = tasks.FromRecord(config.Resolved)
-	}
+	g.task, err = g.taskOf()
 	if err == nil && len(g.task.SuccessCriteria) == 0 {
 		err = errNoCriteria
 	}
@@ -173,6 +173,27 @@ func (g *grading) read() error {
 			Do: "execute the row again with a task file that podgrade reads"}
 	}
 	return authorErrors(g.row.Dir, g.task)
+}
+
+// taskOf is the task that the row is graded by.
+func (g *grading) taskOf() (*tasks.Task, error) {
+	if g.options.Given != nil {
+		return g.options.Given.task, nil
+	}
+	config, err := g.record.TaskConfig()
+	if err != nil {
+		return nil, err
+	}
+	return tasks.FromRecord(config.Resolved)
+}
+
+// taskFile is the path of the task file that the row is graded by.
+func (g *grading) taskFile() (string, error) {
+	if g.options.Given != nil {
+		return g.options.Given.path, nil
+	}
+	config, err := g.record.TaskConfig()
+	return config.SourceFile, err
 }
 
 // authorErrors refuses criteria that no cell is needed to find wrong, all of
@@ -254,9 +275,13 @@ func (g *grading) consent() error {
 	if err := g.checkFair(place); err != nil {
 		return err
 	}
-	config, err := g.record.TaskConfig()
+	file, err := g.taskFile()
 	if err != nil {
 		return err
+	}
+	answer := g.options.Answer
+	if g.options.Given != nil {
+		answer.TaskFile = true
 	}
 	g.accepted, err = policy.Consent(policy.Request{
 		Task:            g.task,
@@ -264,13 +289,13 @@ func (g *grading) consent() error {
 		Place:           place,
 		HostAllowed:     g.options.AllowHost,
 		Pin:             record.Pin(g.record.Environment),
-		RecordedNetwork: g.options.Network == NetworkRecorded,
-		TaskFile:        config.SourceFile,
+		RecordedNetwork: g.network() == NetworkRecorded,
+		TaskFile:        file,
 		RowDir:          g.row.Dir,
 		SearchPath:      g.record.Environment.Text(record.CommandBasePath),
 		PostRunDone:     g.postRunDone(),
 		Lookup:          g.options.Lookup,
-	}, g.options.Answer, g.options.Notice)
+	}, answer, g.options.Notice)
 	return err
 }
 
@@ -278,7 +303,7 @@ func (g *grading) consent() error {
 // would get the directory of something else, such as /etc, as its task
 // directory. It reads the file, so it is asked after consent.
 func (g *grading) checkTaskFile() error {
-	if g.accepted.TaskDir() == "" {
+	if g.accepted.TaskDir() == "" || g.options.Given != nil {
 		return nil
 	}
 	config, err := g.record.TaskConfig()
@@ -294,6 +319,14 @@ func (g *grading) checkTaskFile() error {
 			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
 	}
 	return nil
+}
+
+// network is one of the networks that can be chosen for a grade.
+func (g *grading) network() string {
+	if g.options.Network == "" && g.options.Given != nil {
+		return g.options.Given.network()
+	}
+	return g.options.Network
 }
 
 func (g *grading) postRunDone() bool {

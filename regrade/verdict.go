@@ -100,6 +100,9 @@ func (g *grading) fold(v *Verdict, o outcome) {
 	if len(o.hooks) > 0 {
 		r.Set(record.FieldPostRunResults, o.hooks)
 	}
+	if g.options.Given != nil {
+		g.options.Given.put(r)
+	}
 	g.environment(o)
 	g.stamp(o)
 	v.Stamps = record.Stamps(r.Environment)

@@ -171,6 +171,9 @@ func NewTaskConfig(task *tasks.Task, source []byte, path string) (*TaskConfig, e
 	return &TaskConfig{Resolved: resolved, SourceYAML: string(source), SourceFile: path, Lineage: Encode(task.Lineage())}, nil
 }
 
+// SetTaskConfig makes the record hold another task.
+func (r *Record) SetTaskConfig(c *TaskConfig) { r.Set(FieldTaskConfig, c.document()) }
+
 func (c *TaskConfig) document() any {
 	if c == nil {
 		return nil

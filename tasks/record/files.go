@@ -3,16 +3,17 @@ package record
 // The names of files in a row directory (spec/regrade.md 0). These are their
 // only definitions.
 const (
-	TaskFile        = "task.json"         // the record
-	ExecuteFile     = "task.execute.json" // the record before its first grade, written once
-	TaskLog         = "task.log"          // the agent run's log; a grade never opens it
-	GradeLog        = "grade.log"         // the grade's own log
-	ContainerLog    = "docker.log"        // output of the executing container
-	GradeCellLog    = "grade.docker.log"  // standard error of runtime and supervisor in a grade
-	ExecuteCellFile = "cell.execute.json" // what was made for the agent's cell
-	GradeCellFile   = "cell.grade.json"   // what was made for the grading cell
-	ArtifactsDir    = "artifacts"         // parent of the preserved workspace
-	WorkspaceDraft  = "workspace.tmp"     // parent of a workspace that is not preserved yet, or never
+	TaskFile        = "task.json"           // the record
+	ExecuteFile     = "task.execute.json"   // the record before its first grade, written once
+	MalformedFile   = "task.json.malformed" // a record that could not be read
+	TaskLog         = "task.log"            // the agent run's log; a grade never opens it
+	GradeLog        = "grade.log"           // the grade's own log
+	ContainerLog    = "docker.log"          // output of the executing container
+	GradeCellLog    = "grade.docker.log"    // standard error of runtime and supervisor in a grade
+	ExecuteCellFile = "cell.execute.json"   // what was made for the agent's cell
+	GradeCellFile   = "cell.grade.json"     // what was made for the grading cell
+	ArtifactsDir    = "artifacts"           // parent of the preserved workspace
+	WorkspaceDraft  = "workspace.tmp"       // parent of a workspace that is not preserved yet, or never
 )
 
 // The names of files in a run directory.

@@ -19,6 +19,18 @@ var ErrNoRecord = errors.New("the directory holds no " + TaskFile)
 // device or a directory.
 var ErrNotPlain = errors.New("not a regular file")
 
+// ErrUnreadable: there is a record, and its text is none.
+var ErrUnreadable = errors.New("the text is not that of a record")
+
+// unreadable is why the text of a record cannot be read.
+type unreadable struct{ error }
+
+// Is makes it an ErrUnreadable.
+func (unreadable) Is(target error) bool { return target == ErrUnreadable }
+
+// Unwrap returns the reason.
+func (u unreadable) Unwrap() error { return u.error }
+
 // Row is an open row directory. Nothing outside of it can be reached through
 // it, whatever links it holds.
 type Row struct {
@@ -73,7 +85,7 @@ func (r *Row) Read() (*Record, []byte, error) {
 	}
 	record, err := Parse(data)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unreadable{err}
 	}
 	return record, data, nil
 }

@@ -1,0 +1,239 @@
+package regrade
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+)
+
+// Retry says which rows that ended badly a resume runs again.
+type Retry string
+
+// What can be retried (--retry).
+const (
+	RetryNothing Retry = ""
+	RetryInfra   Retry = "infra" // rows that the host ended, and not what they ran
+	RetryError   Retry = "error" // every row that counts as an error
+)
+
+// Retries returns what can be asked for.
+func Retries() []Retry { return []Retry{RetryInfra, RetryError} }
+
+// due is what a row still needs.
+type due int
+
+const (
+	dueExecute due = iota // it has not been executed, or is to be again
+	dueGrade              // it has no verdict, or one of other criteria
+	dueNothing            // it is finished
+)
+
+// standing is a row as a run finds it.
+type standing struct {
+	job     Job
+	due     due
+	clear   bool               // something of an earlier execution is in the way
+	reason  string             // why a row that was there is done again; "": no reason to tell
+	summary *record.SummaryRow // of the record that is there
+	changed []string           // keys that the row was executed with otherwise
+	err     error              // the row can be neither read nor made
+}
+
+// look finds out what one row needs (spec/regrade.md 1.3). It changes nothing
+// but that the row directory is made.
+func (r *runner) look(job Job) standing {
+	s := standing{job: job}
+	row, err := record.Create(r.options.Dir, job.Identity())
+	if err != nil {
+		s.err = &Error{Kind: Infrastructure, Tried: "make the row directory", On: job.Identity().String(), Why: err, Do: "see what lies at its place"}
+		return s
+	}
+	defer row.Close()
+	rec, _, err := row.Read()
+	switch {
+	case errors.Is(err, record.ErrNoRecord):
+		s.clear = row.Abandoned()
+		return s
+	case errors.Is(err, record.ErrUnreadable):
+		// Nobody knows what it said, so the row is done again, and the text is
+		// kept for a person.
+		s.clear, s.reason = true, "its record cannot be read: "+err.Error()
+		return s
+	case err != nil:
+		s.err = &Error{Kind: Infrastructure, Tried: "read the record of", On: row.Dir, Why: err,
+			Do: "put the record back, or remove what is at its place to run the row again"}
+		return s
+	}
+	s.summary = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
+	r.decide(&s, rec)
+	return s
+}
+
+// decide compares a record with the row that is asked for now.
+func (r *runner) decide(s *standing, rec *record.Record) {
+	s.changed = r.differences(s.job, rec)
+	switch {
+	case len(s.changed) > 0 && r.options.RerunChanged:
+		s.due, s.clear, s.reason = dueExecute, true, "it was executed with another "+strings.Join(s.changed, ", ")
+		s.changed = nil
+		return
+	case len(s.changed) > 0:
+		s.due = dueNothing
+		return
+	case r.options.Retry.takes(rec):
+		s.due, s.clear, s.reason = dueExecute, true, "it had ended as "+string(rec.Status)
+		return
+	}
+	s.due = dueOf(rec, r.options.Grade)
+	if s.due == dueNothing && r.options.Grade && rec.HasVerdict() && otherCriteria(s.job.Row.Task, rec) {
+		s.due, s.reason = dueGrade, "its criteria have changed"
+	}
+}
+
+// dueOf is the partition of spec/regrade.md 1.3. What owes a grade is decided
+// by the missing verdict and the evidence of an execution, not by the status.
+func dueOf(r *record.Record, grade bool) due {
+	if !grade || r.HasVerdict() {
+		return dueNothing
+	}
+	if r.Status == record.NotGraded || r.Iterations > 0 {
+		return dueGrade
+	}
+	return dueNothing // a dead cell or a failed build: its diagnosis stays
+}
+
+// takes tells whether a row is to be run again although it is finished.
+func (retry Retry) takes(r *record.Record) bool {
+	if r.Status.Category() != record.Errored {
+		return false
+	}
+	switch retry {
+	case RetryError:
+		return true
+	case RetryInfra:
+		details, err := r.Get(record.FieldErrorDetails).Object()
+		return err == nil && !r.HasVerdict() && details.Text("error_category") == record.CategoryInfrastructure
+	}
+	return false
+}
+
+// differences names the keys of the task that the row was executed with
+// otherwise; none when it is the same row. The run digest decides, where the
+// record holds one: a position in a list never does (design: Identity).
+func (r *runner) differences(job Job, rec *record.Record) []string {
+	digests, err := r.digestsOf(job)
+	if err != nil {
+		return []string{"task that has no digest: " + err.Error()}
+	}
+	recorded := rec.Environment.Text(record.RunDigest)
+	if recorded == digests.Run {
+		return nil
+	}
+	config, err := rec.TaskConfig()
+	if err != nil {
+		if recorded == "" {
+			return nil // nothing to compare: the record was made for a dead cell
+		}
+		return []string{"task, which its record does not hold"}
+	}
+	keys := differentKeys(job.Row.Task, config.Resolved)
+	if len(keys) == 0 && recorded != "" {
+		return []string{"content of a file that its set-up copies"}
+	}
+	return keys
+}
+
+// differentKeys compares what an execute reads of two tasks.
+func differentKeys(task *tasks.Task, resolved record.Raw) []string {
+	was, err := tasks.FromRecord(resolved)
+	if err != nil {
+		return []string{"task, which cannot be read: " + err.Error()}
+	}
+	before, err := RunPart(was)
+	if err != nil {
+		return []string{"task: " + err.Error()}
+	}
+	now, err := RunPart(task)
+	if err != nil {
+		return []string{"task: " + err.Error()}
+	}
+	var keys []string
+	for key := range maps.Keys(before) {
+		if !bytes.Equal(before[key], now[key]) {
+			keys = append(keys, key)
+		}
+	}
+	for key := range maps.Keys(now) {
+		if _, both := before[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// gradedBy are the keys of a task that a verdict follows from.
+var gradedBy = []string{"success_criteria", "reference", "checker_context"}
+
+// otherCriteria tells whether the verdict in a record is of other criteria than
+// the task has now. A record that does not say is left alone.
+func otherCriteria(task *tasks.Task, rec *record.Record) bool {
+	config, err := rec.TaskConfig()
+	if err != nil {
+		return false
+	}
+	was, err := tasks.FromRecord(config.Resolved)
+	if err != nil {
+		return false
+	}
+	before, err := keysOf(was)
+	if err != nil {
+		return false
+	}
+	now, err := keysOf(task)
+	if err != nil {
+		return false
+	}
+	for _, key := range gradedBy {
+		if !bytes.Equal(before[key], now[key]) {
+			return true
+		}
+	}
+	return false
+}
+
+func keysOf(task *tasks.Task) (map[string]json.RawMessage, error) {
+	text, err := task.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var keys map[string]json.RawMessage
+	return keys, json.Unmarshal(text, &keys)
+}
+
+// refuseChanged refuses to go on with a run of which rows were executed with
+// something else, naming all of it.
+func refuseChanged(found []standing) error {
+	var text strings.Builder
+	n := 0
+	for _, s := range found {
+		if len(s.changed) == 0 {
+			continue
+		}
+		n++
+		fmt.Fprintf(&text, "\n  - %s: another %s", policy.Neutral(s.job.Identity().String()), policy.Neutral(strings.Join(s.changed, ", ")))
+	}
+	if n == 0 {
+		return nil
+	}
+	return &Error{Kind: Refused, Tried: "resume the run", Why: fmt.Errorf("%d of its rows were executed with something else than the task files say now:%s", n, text.String()),
+		Do: "put the task files back, use another --run-dir, or run these rows again with --rerun-changed"}
+}

@@ -1,0 +1,124 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"podgrade/tasks/record"
+)
+
+// refreshEvery is how often the summary is written while rows are run.
+const refreshEvery = 2 * time.Second
+
+// update notes what a row has come to: its record, or why it has none, or none
+// that is better.
+func (r *runner) update(i int, rec *record.Record, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	job, result := r.rows[i].job, &r.results[i]
+	if rec != nil {
+		r.summaries[i] = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
+		result.Status, result.Score = rec.Status, rec.Score
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		if r.summaries[i] == nil {
+			r.summaries[i] = lostRow(job, r.started)
+		}
+		if r.summaries[i] != nil {
+			r.summaries[i].Explain(err.Error())
+			result.Status = r.summaries[i].Status
+		}
+	}
+	result.Err = err
+	r.refreshLocked(false)
+}
+
+// lostRow stands for a row that has no record because of an error: it counts,
+// so that the run fails, and a resume runs it again.
+func lostRow(job Job, started time.Time) *record.SummaryRow {
+	agent := "unknown"
+	if a := job.Row.Task.Agent; a != nil && a.Type != "" {
+		agent = a.Type
+	}
+	config, err := record.NewTaskConfig(job.Row.Task, job.Row.File.Source, absolute(job.Row.File.Path))
+	if err != nil {
+		config = nil
+	}
+	rec, err := record.New(record.Execution{
+		TaskID: job.Row.Task.TaskID, Description: job.Row.Task.Description, VariantID: job.Row.Variant, AgentType: agent,
+		Started: started, Completed: time.Now(), Status: record.Error, TaskConfig: config,
+	})
+	if err != nil {
+		return nil
+	}
+	return record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
+}
+
+// refresh writes the summary of what is known by now.
+func (r *runner) refresh(now bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refreshLocked(now)
+}
+
+func (r *runner) refreshLocked(now bool) {
+	if !now && time.Since(r.refreshed) < refreshEvery {
+		return
+	}
+	if err := r.summary().Write(r.options.Dir); err != nil {
+		r.warn(record.RunFile + " could not be written: " + err.Error())
+	}
+	r.refreshed = time.Now()
+}
+
+// summary is the run as far as it is known.
+func (r *runner) summary() *record.Summary {
+	s := &record.Summary{
+		RunID: filepath.Base(r.options.Dir), Start: r.started, End: time.Now(), MaxParallel: r.options.Parallel,
+		Skipped: r.options.Skipped, Framework: r.options.Execute.Version,
+	}
+	for _, row := range r.summaries {
+		if row != nil {
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	return s
+}
+
+// result ends the run.
+func (r *runner) result(ctx context.Context) *RunResult {
+	r.refresh(true)
+	return &RunResult{
+		Dir: r.options.Dir, Rows: r.results, Graded: r.options.Grade, Summary: r.summary(), Interrupted: ctx.Err() != nil,
+	}
+}
+
+// ExitCode is the exit code of a run (spec/cli.md 2.4 and 3): a row that failed
+// or ended by an error is 1, and so is one without a verdict where a verdict
+// was asked for.
+func (r *RunResult) ExitCode() int {
+	if r.Interrupted {
+		return ExitInterrupted
+	}
+	for _, row := range r.Rows {
+		if row.bad(r.Graded) {
+			return ExitFailed
+		}
+	}
+	return ExitPassed
+}
+
+func (r RowResult) bad(graded bool) bool {
+	if r.Err != nil {
+		return true
+	}
+	switch r.Status.Category() {
+	case record.Succeeded:
+		return false
+	case record.Ungraded:
+		return graded
+	}
+	return true
+}
