@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,11 @@ type RunOptions struct {
 	Execute ExecuteOptions
 	Grading Options
 
-	Skipped []record.Skipped // task files that take no part
+	Skipped    []record.Skipped  // task files that take no part
+	Experiment *tasks.Experiment // nil: the built-in one
+	// Fingerprint is what the run is configured with; a resume with another one
+	// goes on with a warning.
+	Fingerprint record.Fingerprint
 	// Found is told what the rows of the run are, before any of them is begun.
 	Found func(Found)
 	// Observe is told what happens to them, one event after the other.
@@ -68,6 +73,7 @@ type RunResult struct {
 	Rows    []RowResult // in the order of the jobs
 	Graded  bool        // the rows were to be graded
 	Summary *record.Summary
+	Missed  []*record.Suite // suites that missed a threshold
 	// Interrupted: rows are left that were not begun, or not ended.
 	Interrupted bool
 }
@@ -91,6 +97,7 @@ func Run(ctx context.Context, jobs []Job, o RunOptions) (*RunResult, error) {
 	if err := r.find(jobs); err != nil {
 		return nil, err
 	}
+	r.fingerprint()
 	r.shared = Share(o.Execute.Start, o.Execute.Notice)
 	r.refresh(true)
 	r.run(ctx)
@@ -98,6 +105,26 @@ func Run(ctx context.Context, jobs []Job, o RunOptions) (*RunResult, error) {
 		r.warn("ending the engines: " + err.Error())
 	}
 	return r.result(ctx), nil
+}
+
+// fingerprint warns when the run was configured otherwise before, and notes how
+// it is now.
+func (r *runner) fingerprint() {
+	if r.options.Resume {
+		drift, err := r.options.Fingerprint.Drift(r.options.Dir)
+		if err != nil {
+			r.warn(record.FingerprintFile + " could not be read: " + err.Error())
+		}
+		if len(drift) > 0 {
+			r.warn("the run was started with another " + strings.Join(drift, ", ") + "; rows that are finished stay as they are")
+		}
+	}
+	if r.options.Fingerprint == nil {
+		return
+	}
+	if err := r.options.Fingerprint.Write(r.options.Dir); err != nil {
+		r.warn(record.FingerprintFile + " could not be written: " + err.Error())
+	}
 }
 
 // runner is one run under way.

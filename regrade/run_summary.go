@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
 
@@ -87,17 +88,56 @@ func (r *runner) summary() *record.Summary {
 	return s
 }
 
-// result ends the run.
+// result ends the run: its files are written for the last time.
 func (r *runner) result(ctx context.Context) *RunResult {
 	r.refresh(true)
-	return &RunResult{
+	result := &RunResult{
 		Dir: r.options.Dir, Rows: r.results, Graded: r.options.Grade, Summary: r.summary(), Interrupted: ctx.Err() != nil,
 	}
+	for _, file := range r.aggregates(result) {
+		if err := file.write(r.options.Dir); err != nil {
+			r.warn(file.name + " could not be written: " + err.Error())
+		}
+	}
+	return result
+}
+
+// aggregate is a file that sums the run up in another way than the summary.
+type aggregate struct {
+	name  string
+	write func(runDir string) error
+}
+
+// aggregates are those of this run; suites only where rows were to be graded.
+func (r *runner) aggregates(result *RunResult) []aggregate {
+	var all []aggregate
+	summary := result.Summary
+	experiment := r.options.Experiment
+	if experiment == nil {
+		experiment = tasks.DefaultExperiment()
+	}
+	for _, v := range summary.Variants() {
+		all = append(all, aggregate{record.VariantFile, v.Write})
+	}
+	all = append(all, aggregate{record.ExperimentFile, summary.Experiment(experiment.ID, experiment.Description).Write})
+	if r.options.Grade {
+		for _, suite := range summary.Suites() {
+			all = append(all, aggregate{record.SuiteFile, suite.Write})
+			if !suite.Passed {
+				result.Missed = append(result.Missed, suite)
+			}
+		}
+	}
+	var logs []record.Identity
+	for _, row := range summary.Rows {
+		logs = append(logs, row.Identity)
+	}
+	return append(all, aggregate{record.ExperimentLog, func(dir string) error { return record.WriteExperimentLog(dir, logs) }})
 }
 
 // ExitCode is the exit code of a run (spec/cli.md 2.4 and 3): a row that failed
 // or ended by an error is 1, and so is one without a verdict where a verdict
-// was asked for.
+// was asked for, and a suite that missed a threshold.
 func (r *RunResult) ExitCode() int {
 	if r.Interrupted {
 		return ExitInterrupted
@@ -106,6 +146,9 @@ func (r *RunResult) ExitCode() int {
 		if row.bad(r.Graded) {
 			return ExitFailed
 		}
+	}
+	if len(r.Missed) > 0 {
+		return ExitFailed
 	}
 	return ExitPassed
 }

@@ -634,4 +634,3 @@ func TestAPrunedImageLeavesRowsUngraded(t *testing.T) {
 	c.run(ExitPassed)
 	c.is("a", record.Success, 1)
 }
-

@@ -56,11 +56,11 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintf(c.App.Writer, "podgrade %s\n", version) }
 	return &cli.App{
 		Name:      "podgrade",
-		Usage:     "grade what coding agents did, in rootless containers",
+		Usage:     "run coding agents and grade what they did, in rootless containers",
 		Version:   version,
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{evaluateCommand(), planCommand(), schemaCommand(), initCommand(), imagesCommand(), doctorCommand(), gcCommand(), rmCommand()},
+		Commands:  []*cli.Command{runCommand(), executeCommand(), evaluateCommand(), planCommand(), schemaCommand(), initCommand(), imagesCommand(), doctorCommand(), gcCommand(), rmCommand()},
 		// The library would print errors and end the process by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageError,

@@ -56,15 +56,16 @@ func newProgress(c *cli.Context, rows int) progress {
 	case ok && isTerminal(file):
 		return newBars(file, rows)
 	}
-	return &plainLines{out: c.App.ErrWriter, rows: rows}
+	return &plainLines{out: c.App.ErrWriter, rows: rows, verbose: c.Bool("verbose")}
 }
 
 // plainLines is a line for each thing that happens.
 type plainLines struct {
-	mu   sync.Mutex
-	out  io.Writer
-	rows int
-	done int
+	mu      sync.Mutex
+	out     io.Writer
+	rows    int
+	done    int
+	verbose bool // starts of grades too
 }
 
 // Write writes a notice.
@@ -81,7 +82,7 @@ func (p *plainLines) Observe(e regrade.Event) {
 	if e.Last {
 		p.done++
 	}
-	if text := eventText(e); text != "" {
+	if text := eventText(e); text != "" && (p.verbose || e.Kind != regrade.RowGrading) {
 		fmt.Fprintf(p.out, "[%d/%d] %s\n", p.done, p.rows, text)
 	}
 }
@@ -96,6 +97,8 @@ func eventText(e regrade.Event) string {
 	switch e.Kind {
 	case regrade.RowStarted:
 		return name + ": started"
+	case regrade.RowGrading:
+		return name + ": the grade begins"
 	case regrade.RowExecuted:
 		return fmt.Sprintf("%s: %s executed, %s, after %s", name, e.Status.Icon(), e.Status, tookText(e.Took))
 	case regrade.RowGraded:

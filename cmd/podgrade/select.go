@@ -14,13 +14,16 @@ import (
 // overrides is the value of -D and of --set, which may be given many times.
 // Both flags fill one list: the library would copy a value between the names
 // of one flag, and so set it twice.
-type overrides struct{ list *[]tasks.Override }
+type overrides struct {
+	list  *[]tasks.Override
+	texts *[]string // as they were given
+}
 
 // Set takes one PATH=VALUE.
 func (o overrides) Set(text string) error {
 	override, err := tasks.ParseOverride(text)
 	if err == nil {
-		*o.list = append(*o.list, override)
+		*o.list, *o.texts = append(*o.list, override), append(*o.texts, text)
 	}
 	return err
 }
@@ -31,11 +34,12 @@ func (o overrides) String() string { return "" }
 // selection is what the options say about rows: which, and with what layers.
 type selection struct {
 	overrides []tasks.Override
+	texts     []string // of the overrides
 }
 
 // flags are the options of every verb that takes task files (spec/cli.md 2.1).
 func (s *selection) flags() []cli.Flag {
-	values := overrides{&s.overrides}
+	values := overrides{&s.overrides, &s.texts}
 	return []cli.Flag{
 		&cli.StringFlag{Name: "experiment", Aliases: []string{"e"}, Usage: "the experiment's `FILE`, or its name in experiments"},
 		&cli.GenericFlag{Name: "D", Value: values, Usage: "set a key of every task, `PATH=VALUE`; may be given again"},

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+	"podgrade/tasks/record"
+)
+
+// runProgress is the progress of a run, with a log of it where one is asked
+// for.
+func runProgress(c *cli.Context, rows int) (progress, error) {
+	shown := newProgress(c, rows)
+	name := c.String("log-file")
+	if name == "" {
+		return shown, nil
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		shown.End()
+		return nil, &regrade.Error{Kind: regrade.User, Tried: "open the log", On: name, Why: err, Do: "name a file that you can write with --log-file"}
+	}
+	return &logged{progress: shown, lines: &plainLines{out: file, rows: rows, verbose: true}, file: file}, nil
+}
+
+// logged writes what happens to a file too.
+type logged struct {
+	progress
+	lines *plainLines
+	file  *os.File
+}
+
+// Write writes a notice.
+func (l *logged) Write(text []byte) (int, error) {
+	l.lines.Write(text)
+	return l.progress.Write(text)
+}
+
+// Observe shows an event.
+func (l *logged) Observe(e regrade.Event) {
+	l.lines.Observe(e)
+	l.progress.Observe(e)
+}
+
+// End closes the log.
+func (l *logged) End() {
+	l.progress.End()
+	l.file.Close()
+}
+
+// printFound says what there is to do.
+func printFound(out io.Writer, f regrade.Found, o regrade.RunOptions) {
+	what := "execute"
+	if o.Grade {
+		what = "execute and grade"
+	}
+	if !o.Resume {
+		fmt.Fprintf(out, "%d rows to %s, %d at once\n", f.Execute, what, o.Parallel)
+		return
+	}
+	fmt.Fprintf(out, "%d rows are finished, %d to %s, %d only to grade; of %d something is left that is removed; %d at once\n",
+		f.Finished, f.Execute, what, f.Grade, f.Cleared, o.Parallel)
+}
+
+// mostBadRows bounds the rows that are listed at the end.
+const mostBadRows = 50
+
+// printRun says what a run came to: the rows that did not pass, and counts.
+func printRun(out io.Writer, result *regrade.RunResult) error {
+	w := bufio.NewWriter(out)
+	var graded, passed, executed, notRun, listed int
+	for _, row := range result.Rows {
+		switch {
+		case row.Status == "":
+			notRun++
+		case row.Score != nil:
+			executed, graded = executed+1, graded+1
+		default:
+			executed++
+		}
+		if row.Status == record.Success {
+			passed++
+		}
+		if text := rowTrouble(row, result.Graded); text != "" {
+			if listed++; listed <= mostBadRows {
+				fmt.Fprintf(w, "%s\n", text)
+			}
+		}
+	}
+	if listed > mostBadRows {
+		fmt.Fprintf(w, "and %d more rows\n", listed-mostBadRows)
+	}
+	for _, suite := range result.Missed {
+		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
+	}
+	if notRun > 0 {
+		fmt.Fprintf(w, "%d of %d rows were not run\n", notRun, len(result.Rows))
+	}
+	if ungraded := executed - graded; ungraded > 0 {
+		fmt.Fprintf(w, "%d of %d rows executed and not graded", ungraded, len(result.Rows))
+		fmt.Fprintf(w, "; to grade them: podgrade run --resume --run-dir %s\n", policy.Neutral(result.Dir))
+	}
+	if graded > 0 {
+		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)
+	}
+	fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunFile)))
+	return w.Flush()
+}
+
+// rowTrouble is a line about a row that did not pass; "" for others.
+func rowTrouble(row regrade.RowResult, graded bool) string {
+	name := policy.Neutral(row.Job.Identity().String())
+	switch {
+	case row.Err != nil:
+		return fmt.Sprintf("! %s: %s", name, policy.Clip(row.Err.Error(), mostReason))
+	case row.Status == record.Success, row.Status == record.NotGraded && !graded, row.Status == "":
+		return ""
+	case row.Score == nil:
+		return fmt.Sprintf("%s %s: %s", row.Status.Icon(), name, row.Status)
+	}
+	return fmt.Sprintf("%s %s: %s, score %.3f", row.Status.Icon(), name, row.Status, *row.Score)
+}
