@@ -270,7 +270,7 @@ func runDir(c *cli.Context) (string, error) {
 
 // fingerprint is what the run is configured with.
 func fingerprint(c *cli.Context, request tasks.Request, overrides []string) record.Fingerprint {
-	print := record.Fingerprint{"podgrade_version": version}
+	print := record.Fingerprint{record.Version: version}
 	if request.Experiment != nil {
 		print["experiment_id"] = request.Experiment.ID
 	}

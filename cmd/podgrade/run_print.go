@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -57,16 +58,28 @@ func (l *logged) End() {
 
 // printFound says what there is to do.
 func printFound(out io.Writer, f regrade.Found, o regrade.RunOptions) {
-	what := "execute"
+	what := "to execute"
 	if o.Grade {
-		what = "execute and grade"
+		what = "to execute and grade"
 	}
-	if !o.Resume {
-		fmt.Fprintf(out, "%d rows to %s, %d at once\n", f.Execute, what, o.Parallel)
-		return
+	parts := []string{rowCount(f.Execute) + " " + what}
+	if o.Resume {
+		parts = append(parts, rowCount(f.Finished)+" finished before")
 	}
-	fmt.Fprintf(out, "%d rows are finished, %d to %s, %d only to grade; of %d something is left that is removed; %d at once\n",
-		f.Finished, f.Execute, what, f.Grade, f.Cleared, o.Parallel)
+	if f.Grade > 0 {
+		parts = append(parts, rowCount(f.Grade)+" only to grade")
+	}
+	if f.Cleared > 0 {
+		parts = append(parts, rowCount(f.Cleared)+" begun before, of which what is there is removed")
+	}
+	fmt.Fprintf(out, "%s; %d at once\n", strings.Join(parts, ", "), o.Parallel)
+}
+
+func rowCount(n int) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", n)
 }
 
 // mostBadRows bounds the rows that are listed at the end.
@@ -104,8 +117,8 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 		fmt.Fprintf(w, "%d of %d rows were not run\n", notRun, len(result.Rows))
 	}
 	if ungraded := executed - graded; ungraded > 0 {
-		fmt.Fprintf(w, "%d of %d rows executed and not graded", ungraded, len(result.Rows))
-		fmt.Fprintf(w, "; to grade them: podgrade run --resume --run-dir %s\n", policy.Neutral(result.Dir))
+		fmt.Fprintf(w, "%d of %d rows executed and not graded; the same with podgrade run --resume --run-dir %s grades them\n",
+			ungraded, len(result.Rows), policy.Neutral(result.Dir))
 	}
 	if graded > 0 {
 		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)
