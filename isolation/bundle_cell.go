@@ -46,8 +46,9 @@ type cell struct {
 	stderr    *tail
 	closed    bool
 
-	container  string // name of a container of Podman; "": there is none
-	containers int    // of Podman that were made
+	container  string    // name of a container of Podman; "": there is none
+	containers int       // of Podman that were made
+	attached   io.Closer // connection to the container's streams
 }
 
 var _ Cell = (*cell)(nil)

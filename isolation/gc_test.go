@@ -22,6 +22,7 @@ const (
 	victimVariable          = "PODGRADE_TEST_VICTIM" // its scratch directory
 	victimImageVariable     = "PODGRADE_TEST_VICTIM_IMAGE"
 	victimWorkspaceVariable = "PODGRADE_TEST_VICTIM_WORKSPACE"
+	victimEngineVariable    = "PODGRADE_TEST_VICTIM_ENGINE"
 )
 
 func init() {
@@ -46,7 +47,8 @@ func beVictim(ctx context.Context, scratch string) error {
 	if _, err = h.Hold(ctx, image); err != nil {
 		return err
 	}
-	c, err := h.Open(ctx, isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: image, Workspace: os.Getenv(victimWorkspaceVariable)})
+	c, err := h.Open(ctx, isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: image,
+		Engine: os.Getenv(victimEngineVariable), Workspace: os.Getenv(victimWorkspaceVariable)})
 	if err != nil {
 		return err
 	}
@@ -71,8 +73,13 @@ type victim struct {
 
 func startVictim(t *testing.T, scratch string, image isolation.Image) *victim {
 	t.Helper()
+	return startVictimOn(t, isolation.EngineBundle, scratch, image)
+}
+
+func startVictimOn(t *testing.T, engine, scratch string, image isolation.Image) *victim {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimVariable+"="+scratch, victimImageVariable+"="+image.Pin.ID, victimWorkspaceVariable+"="+t.TempDir())
+	cmd.Env = append(os.Environ(), victimVariable+"="+scratch, victimImageVariable+"="+image.Pin.ID, victimWorkspaceVariable+"="+t.TempDir(), victimEngineVariable+"="+engine)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

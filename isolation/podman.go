@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -101,7 +103,14 @@ func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) erro
 		return fmt.Errorf("find its first process: %w", err)
 	}
 	image := &worker.RootFacts{Mtab: facts.Mtab, Work: facts.Work}
-	if _, err := c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image}); err != nil {
+	watch, end, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image}, end)
+	end.Close()
+	go detachAtEnd(watch, c.attached)
+	if err != nil {
 		return err
 	}
 	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create})
@@ -110,6 +119,20 @@ func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) erro
 	}
 	c.made.Home = home.Path
 	return nil
+}
+
+// detachGrace is how long after the end of a container's first process its last
+// words may still come.
+const detachGrace = 2 * time.Second
+
+// detachAtEnd cuts the connection to a container's streams when its first
+// process has ended, which closes watch. Podman does it, but not when somebody
+// has killed conmon: a command would be waited for that is no more.
+func detachAtEnd(watch io.ReadCloser, attached io.Closer) {
+	io.Copy(io.Discard, watch)
+	watch.Close()
+	time.Sleep(detachGrace)
+	attached.Close()
 }
 
 // endPodman ends the container and removes it.

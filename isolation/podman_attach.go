@@ -35,6 +35,7 @@ func (c *cell) attach(ctx context.Context, theirs [3]*os.File) error {
 		closeAll(theirs[:])
 		return err
 	}
+	c.attached = conn
 	go func() {
 		io.Copy(conn, theirs[0])
 		conn.CloseWrite()

@@ -22,6 +22,10 @@ import (
 	"podgrade/oci"
 )
 
+// endedGrace bounds how long Podman may take to note that a container has ended
+// whose first process is gone. It never does when somebody has killed conmon.
+const endedGrace = 3 * time.Second
+
 // containerGrace bounds how long a container may take to end and be removed.
 const containerGrace = 30 * time.Second
 
@@ -140,7 +144,9 @@ func (s *service) remove(ctx context.Context, name string) (string, error) {
 		return how, nil
 	}
 	if err == nil && found.State != nil && found.State.Status != "created" {
-		code, err := containers.Wait(s.with(ctx), name, new(containers.WaitOptions).WithInterval("5ms"))
+		waiting, cancel := context.WithTimeout(ctx, endedGrace)
+		code, err := containers.Wait(s.with(waiting), name, new(containers.WaitOptions).WithInterval("5ms"))
+		cancel()
 		how = ended(code, err)
 	}
 	for {

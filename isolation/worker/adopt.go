@@ -58,19 +58,24 @@ func SeccompFile(specFile string) string {
 }
 
 // adopt takes the container whose first process is given, not yet started, for
-// the cell, and gives its root directory what the bundle engine's has.
-func (s *server) adopt(c *cell, pid int, image *RootFacts) error {
+// the cell, and gives its root directory what the bundle engine's has. The pipe
+// whose end came with the request is closed when that process ends.
+func (s *server) adopt(c *cell, r Request, files []int) error {
+	pid, image := r.PID, r.Image
 	if c.runtime != nil || c.adopted != nil || c.spec == nil {
 		return fmt.Errorf("cell %s cannot adopt a container: it has one, or no specification", c.name)
 	}
-	if pid <= 1 || image == nil {
-		return fmt.Errorf("adopt a container: it needs its image's facts, and %d must be a process of it", pid)
+	if pid <= 1 || image == nil || len(files) != 1 {
+		return fmt.Errorf("adopt a container: it needs its image's facts and one descriptor, and %d must be a process of it", pid)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("adopt the container's process %d: %w", pid, err)
 	}
 	c.adopted = &adopted{pid: pid, file: os.NewFile(uintptr(fd), "container")}
+	if err := c.adopted.announceEnd(files[0]); err != nil {
+		return fmt.Errorf("watch the container's process %d: %w", pid, err)
+	}
 	root, err := c.openRoot()
 	if err != nil {
 		return fmt.Errorf("open the container's root: %w", err)
@@ -154,6 +159,27 @@ func (c *cell) release(kill bool, end *End) error {
 	if !a.ended(endGrace) {
 		return fmt.Errorf("cell %s does not end", c.name)
 	}
+	return nil
+}
+
+// announceEnd closes a copy of a pipe's end when the process ends.
+func (a *adopted) announceEnd(pipe int) error {
+	fd, err := unix.FcntlInt(a.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	end, err := unix.FcntlInt(uintptr(pipe), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	watched := &adopted{pid: a.pid, file: os.NewFile(uintptr(fd), "container")}
+	go func() {
+		for !watched.ended(time.Hour) {
+		}
+		watched.file.Close()
+		unix.Close(end)
+	}()
 	return nil
 }
 

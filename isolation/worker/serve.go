@@ -318,7 +318,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpEntrust:
 		return s.entrust(c, r.Spec, answer)
 	case OpAdopt:
-		return s.adopt(c, r.PID, r.Image)
+		return s.adopt(c, r, files)
 	case OpKeep:
 		return s.keep(ctx, c, r, answer)
 	case OpLayers:

@@ -56,7 +56,7 @@ type Request struct {
 	User    *oci.User       `json:"user,omitempty"`    // OpHome
 	Spec    json.RawMessage `json:"spec,omitempty"`    // OpStart, with three descriptors; OpEntrust
 	Dir     string          `json:"dir,omitempty"`     // OpLook: where the image is mounted
-	PID     int             `json:"pid,omitempty"`     // OpAdopt: the container's first process
+	PID     int             `json:"pid,omitempty"`     // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
 	Image   *RootFacts      `json:"image,omitempty"`   // OpAdopt: what OpLook found, without its files
 	Kill    bool            `json:"kill,omitempty"`    // OpFinish: end PID 1 first
 	Keep    bool            `json:"keep,omitempty"`    // OpFinish: the views are used again
