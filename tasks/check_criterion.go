@@ -26,6 +26,9 @@ func (d *decoder) criterion(n *node, path string) Criterion {
 	at := n.get("type")
 	name, ok := at.isString()
 	switch {
+	case at == nil && shorthand(n) != "":
+		d.fail(n, join(path, "type"), "is missing; write type: %s, and its keys beside it", shorthand(n))
+		return nil
 	case at == nil:
 		d.fail(n, join(path, "type"), "is missing; the types are %s", oneOf(criterionTypes))
 		return nil
@@ -53,6 +56,17 @@ func (d *decoder) criterion(n *node, path string) Criterion {
 		c.Common().rules(d, n, path)
 	}
 	return c
+}
+
+// shorthand returns the first key of a criterion that is the name of a type, or
+// "".
+func shorthand(n *node) string {
+	for _, p := range n.pairs {
+		if newCriterion[p.key] != nil {
+			return p.key
+		}
+	}
+	return ""
 }
 
 // rewriteNotExecuted turns the alias command_not_executed into what it means;
@@ -95,6 +109,11 @@ func (p *FilePattern) check(d *decoder, n *node, path string) {
 }
 
 func (a *JSONAssertion) check(d *decoder, n *node, path string) {
+	if d.expression != nil && n.get("expression") != nil {
+		if err := d.expression(a.Expression); err != nil {
+			d.warn(n.get("expression"), join(path, "expression"), "%s is no JMESPath expression, and the assertion will fail: %s", quote(a.Expression), reasonText(err))
+		}
+	}
 	expected := n.get("expected")
 	if expected == nil {
 		if a.Operator != OpExists {

@@ -30,8 +30,8 @@ func (t *Task) check(d *decoder, n *node, _ string) {
 // checkID refuses ids that could not be a row directory inside of the run
 // directory; upstream has no such rule, but an id of a record is untrusted.
 func (t *Task) checkID(d *decoder, n *node) {
-	if t.TaskID == "" && n == nil {
-		return
+	if _, text := n.isString(); t.TaskID == "" && !text {
+		return // it is missing, or no string
 	}
 	const limit = 1024
 	switch {

@@ -25,6 +25,8 @@ type decoder struct {
 	kinds []string
 	// regex asks about a Python regular expression; see Loader.
 	regex func(pattern string, flags int) error
+	// expression asks about a JMESPath expression; see Loader.
+	expression func(text string) error
 }
 
 // nodeDecoder is a type that reads its own node.
@@ -53,7 +55,7 @@ func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]"
 // block reads a mapping into a struct whose defaults are set.
 func (d *decoder) block(n *node, path string, v reflect.Value) {
 	if n.kind != mapNode {
-		d.fail(n, path, "must be a mapping, got %s", n.show())
+		d.fail(n, path, "must be a mapping%s, got %s", mandatory(v.Type()), n.show())
 		return
 	}
 	target := v.Addr().Interface()
@@ -86,6 +88,20 @@ func (d *decoder) block(n *node, path string, v reflect.Value) {
 			c.check(d, n, path)
 		}
 	}
+}
+
+// mandatory names the keys that a block cannot do without.
+func mandatory(t reflect.Type) string {
+	var keys []string
+	for _, f := range shapeOf(t).fields {
+		if f.required && f.kinds == nil {
+			keys = append(keys, f.key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(keys, " and ")
 }
 
 // unknown reports a key that does not exist: a warning at the top of a task and
@@ -215,7 +231,11 @@ func (d *decoder) scalar(n *node, path string, v reflect.Value) {
 
 func (d *decoder) list(n *node, path string, v reflect.Value) {
 	if n.kind != listNode {
-		d.fail(n, path, "must be a list, got %s", n.show())
+		hint := ""
+		if _, text := n.isString(); text && v.Type().Elem().Kind() == reflect.String {
+			hint = "; put it in square brackets"
+		}
+		d.fail(n, path, "must be a list, got %s%s", n.show(), hint)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))

@@ -23,6 +23,9 @@ type Loader struct {
 	// that wraps ErrUntranslatable is an author error at load. nil: patterns
 	// are not looked at.
 	Regex func(pattern string, flags int) error
+	// Expression reports what is wrong with a JMESPath expression, which is only
+	// a warning: its assertion fails. nil: expressions are not looked at.
+	Expression func(text string) error
 	// Sub is Python's re.sub, for prompt mutations with regex: true.
 	Sub func(pattern, replacement, text string) (string, error)
 }
@@ -101,7 +104,7 @@ func FileID(path string) (string, error) {
 }
 
 func (l *Loader) decoder(r *report, loading bool) *decoder {
-	return &decoder{report: r, loading: loading, kinds: l.Kinds, regex: l.Regex}
+	return &decoder{report: r, loading: loading, kinds: l.Kinds, regex: l.Regex, expression: l.Expression}
 }
 
 // open reads a file that an operator named, in bounds.

@@ -74,6 +74,10 @@ func criterion(t *testing.T, text string) (Criterion, error) {
 func TestCriteria(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"type: file_exists, path: a", ""},
+		{"file_exists: a", "type: is missing; write type: file_exists"},
+		{"type: file_contains, path: a, includes: b", "must be a list, got \"b\"; put it in square brackets"},
+		{"type: file_check, path: a, patterns: [x]", "must be a mapping with pattern, got \"x\""},
+		{"type: json_check, path: a, assertions: [{expression: a, operator: type_is, expected: array}]", "did you mean type?"},
 		{"type: file_exists", "path: is missing"},
 		{"type: file_exists, path: a, weight: -1", "at least 0"},
 		{"type: file_exists, path: a, weight: .inf", "finite"},

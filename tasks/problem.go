@@ -161,9 +161,31 @@ func nearest(name string, names []string) string {
 		}
 	}
 	if best == "" {
+		best = lengthened(name, names)
+	}
+	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// lengthened returns the only name that begins or ends with what was written,
+// as claude-code with claude, or that what was written begins with; else "".
+func lengthened(name string, names []string) (only string) {
+	const shortest = 3
+	if len(name) < shortest {
+		return ""
+	}
+	for _, candidate := range names {
+		if !strings.HasPrefix(candidate, name) && !strings.HasSuffix(candidate, name) && (len(candidate) <= shortest || !strings.HasPrefix(name, candidate)) {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = candidate
+	}
+	return only
 }
 
 // editDistance counts insertions, deletions, replacements and swaps of

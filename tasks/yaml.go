@@ -32,7 +32,8 @@ func parseYAML(data []byte, src *source, r *report) *node {
 		r.fail(whole, "", "the file has %d bytes; at most %d are read", len(data), maxYAMLBytes)
 		return nil
 	case !utf8.Valid(data):
-		r.fail(whole, "", "the file is not UTF-8 text; save it as UTF-8")
+		line, column := badUTF8(data)
+		r.fail(&node{src: src, line: line, column: column}, "", "the file is not UTF-8 text from here on; save it as UTF-8")
 		return nil
 	case countStructural(data) > maxStructural:
 		r.fail(whole, "", "the document has more than %d values; split it, or put dataset rows into a JSONL file", maxStructural)
@@ -43,8 +44,8 @@ func parseYAML(data []byte, src *source, r *report) *node {
 		root, err = composeAgain(data, err)
 	}
 	if err != nil {
-		line, text := yamlError(err)
-		r.fail(&node{src: src, line: line, column: 1}, "", "not valid YAML: %s", quoteBare(text))
+		line, column, text := yamlFault(data, err)
+		r.fail(&node{src: src, line: line, column: column}, "", "not valid YAML: %s", text)
 		return nil
 	}
 	c := &converter{src: src, report: r, done: map[*yaml.Node]sized{}, open: map[*yaml.Node]bool{}}
@@ -90,13 +91,15 @@ func composeYAML(data []byte) (root *yaml.Node, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("line %d: a second document begins here; one file holds one task", second.Line)
+		return nil, fmt.Errorf("line %d: "+secondDocument, second.Line)
 	}
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
 	return document.Content[0], nil
 }
+
+const secondDocument = "a second document begins here; one file holds one task"
 
 var (
 	yamlMessage = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): (.*)$`)

@@ -37,6 +37,31 @@ func TestYAMLTrees(t *testing.T) {
 	}
 }
 
+// TestYAMLFaults: what is no YAML is said with the place where the parser
+// stops, and what to do.
+func TestYAMLFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b\nc: d: e\n":                 "x:2:5: not valid YAML: mapping values are not allowed in this context; a text with a colon and a blank",
+		"a: 1\nb:\n  - c: 1\n     d: 2\n": "x:4:7: ",
+		"a: [b, c\nd: 1\n":                "x:1:8: not valid YAML: did not find expected ',' or ']'; close the bracket",
+		"a: {b: c?}\n":                    "x:1:9: not valid YAML: did not find expected ',' or '}'; close the bracket, and quote a text",
+		"a: 1\n\tb: 2\n":                  "x:2:1: not valid YAML: found a tab character that violates indentation; indent with blanks",
+		"a: 1\nb: @c\n":                   "x:2:4: not valid YAML: found character that cannot start any token; a text that begins with @",
+		"a: \"\\d\"\n":                    "x:1:5: not valid YAML: found unknown escape character; in double quotes",
+		"a: 1\nb: *none\n":                "x:2:4: not valid YAML: unknown anchor 'none' referenced; an alias",
+		"a: 1\nb: 'c\nd: 2\n":             "x:2:4: not valid YAML: found unexpected end of stream; a quotation mark is not closed",
+		"é: 1\nü: 'é' ö\n":                "x:2:8: not valid YAML: did not find expected key; look at the quotation marks",
+		"a: 1\n---\nb: 2\n":               "x:2:1: not valid YAML: a second document begins here",
+		"a: 1\nb: \xe9\n":                 "x:2:4: the file is not UTF-8 text from here on",
+	} {
+		r := &report{}
+		parseYAML([]byte(text), &source{file: "x"}, r)
+		if len(r.problems) != 1 || !strings.HasPrefix(r.problems[0].String(), want) {
+			t.Errorf("%q: %v, want %s", text, r.problems, want)
+		}
+	}
+}
+
 func TestJSONTree(t *testing.T) {
 	r := &report{}
 	n := parseJSON([]byte("{\"a\": [1, -0, 1.0, 1e2,\n  \"\\ud83d\\ude00\\u0000\"], \"b\": 1, \"b\": {\"c\": null}}"), &source{file: "x"}, r)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"podgrade/tasks"
+	"podgrade/tasks/criteria/jmespath"
 	"podgrade/tasks/criteria/python"
 )
 
@@ -13,7 +14,13 @@ import (
 // only podgrade cannot run is an error where the author sees it. lookup finds
 // a variable of the host; nil is os.LookupEnv.
 func NewLoader(lookup func(name string) (value string, ok bool)) *tasks.Loader {
-	return &tasks.Loader{Env: lookup, Regex: checkRegex, Sub: python.Sub}
+	return &tasks.Loader{Env: lookup, Regex: checkRegex, Expression: checkExpression, Sub: python.Sub}
+}
+
+// checkExpression is tasks.Loader.Expression.
+func checkExpression(text string) error {
+	_, err := jmespath.Parse(text)
+	return err
 }
 
 // checkRegex is tasks.Loader.Regex.

@@ -39,6 +39,16 @@ func TestLoaderReadsPatternsAsTheCriteriaDo(t *testing.T) {
 }
 
 // TestLoaderReplacesInPrompts: a mutation with regex: true is Python's re.sub.
+// TestLoaderReadsExpressions: a wrong one only warns, since its assertion fails.
+func TestLoaderReadsExpressions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "t.yaml")
+	write(t, file, "task_id: t\ndescription: d\nagent: {type: none}\nsuccess_criteria:\n- {type: json_check, description: d, path: a, assertions: [{expression: 'a[', operator: exists}, {expression: 'a[0]', operator: exists}]}\n")
+	f, err := criteria.NewLoader(nil).Load(file)
+	if err != nil || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0].String(), "is no JMESPath expression") {
+		t.Errorf("%v %v", f, err)
+	}
+}
+
 func TestLoaderReplacesInPrompts(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "task.yaml"), "task_id: t\ndescription: d\ninitial_prompt: Write hello.py and test.py.\nsuccess_criteria:\n  - {type: file_exists, path: a, description: d}\n")
