@@ -1,6 +1,8 @@
 package regrade
 
 import (
+	"errors"
+
 	"podgrade/tasks/record"
 )
 
@@ -19,4 +21,21 @@ func (b *broken) Error() string { return b.text }
 // start.
 func setupFailed(text string) error {
 	return &broken{status: record.Error, category: record.CategorySetup, component: record.ComponentSetup, text: text}
+}
+
+// brokenBy returns how the row ended; nil when the host is to blame, also where
+// it failed on top of something else: errors are joined with the host's first.
+func brokenBy(ended error) *broken {
+	var b *broken
+	if joined, ok := ended.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			if !errors.As(err, &b) {
+				return nil
+			}
+		}
+	}
+	if !errors.As(ended, &b) {
+		return nil
+	}
+	return b
 }

@@ -116,13 +116,20 @@ func (e *execution) work(ctx context.Context) error {
 		return err
 	}
 	defer e.close()
-	if err := e.setUp(ctx); err != nil {
-		return errors.Join(err, e.settle(ctx))
+	ended := e.setUp(ctx)
+	if ended == nil {
+		setup := time.Since(e.started)
+		e.facts.Setup = &setup
+		ended = e.turn(ctx)
 	}
-	setup := time.Since(e.started)
-	e.facts.Setup = &setup
-	ended := e.turn(ctx)
-	return errors.Join(ended, e.settle(ctx))
+	var b *broken
+	if ended != nil && !errors.As(ended, &b) {
+		return ended // the cell is gone, and Close gives the workspace back
+	}
+	if err := e.settle(ctx); err != nil {
+		return errors.Join(err, ended)
+	}
+	return ended
 }
 
 // open opens the agent's cell. A network that nobody asked for by name is no
@@ -141,7 +148,7 @@ func (e *execution) open(ctx context.Context) error {
 
 func (e *execution) openWith(ctx context.Context) error {
 	order := isolation.Order{
-		Workspace: e.workspace, Create: true, Image: e.image, Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
+		Workspace: e.workspace, Create: true, Image: asUser(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
 		Plan: oci.Plan{
 			Phase: oci.Execute, Network: e.network, Capabilities: e.accepted.Capabilities(), Limits: limitsOf(e.task.Sandbox.Limits),
 		},

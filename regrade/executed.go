@@ -2,7 +2,6 @@ package regrade
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,8 +37,7 @@ func (e *execution) gradable(ended error) bool {
 	if e.settled == nil || e.options.Preserve == PreserveNone && !e.options.Graded {
 		return false
 	}
-	var b *broken
-	return ended == nil || e.facts.Iterations > 0 && errors.As(ended, &b)
+	return ended == nil || e.facts.Iterations > 0 && brokenBy(ended) != nil
 }
 
 // name says whose row it is.
@@ -72,8 +70,7 @@ func (e *execution) judge(ended error) {
 		Category: record.CategoryInfrastructure, Component: record.ComponentSetup, Message: f.ErrorMessage,
 		TaskID: f.TaskID, Attempt: 1, AgentName: f.AgentType,
 	}
-	var b *broken
-	if errors.As(ended, &b) && e.settled != nil || errors.As(ended, &b) && b.status == record.BuildFailed {
+	if b := brokenBy(ended); b != nil {
 		f.Status, details.Category, details.Component = b.status, b.category, b.component
 	} else if f.Iterations > 0 {
 		details.Component = record.ComponentIteration

@@ -254,7 +254,6 @@ func (g *grading) checkFair(place policy.Place) error {
 	need("the state layer", g.record.Environment.Text(record.StateDiffID))
 	need("the working_dir", g.task.Sandbox.WorkingDir())
 	if podman := g.task.Sandbox.Podman; podman != nil {
-		need("the user", podman.User)
 		if podman.ReadOnly {
 			need("a root file system", "that cannot be written")
 		}
@@ -294,6 +293,7 @@ func (g *grading) consent() error {
 		RowDir:          g.row.Dir,
 		SearchPath:      g.record.Environment.Text(record.CommandBasePath),
 		PostRunDone:     g.postRunDone(),
+		Passed:          passed(g.record.Environment),
 		Lookup:          g.options.Lookup,
 	}, answer, g.options.Notice)
 	return err
@@ -327,6 +327,16 @@ func (g *grading) network() string {
 		return g.options.Given.network()
 	}
 	return g.options.Network
+}
+
+// passed names the host variables that the agent's cell had; nil for a record
+// that does not say, as every record of coder-eval.
+func passed(info *record.Object) *[]string {
+	if value, ok := info.Value(record.Variables).Text(); ok {
+		names := strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		return &names
+	}
+	return nil
 }
 
 func (g *grading) postRunDone() bool {
@@ -478,7 +488,7 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 	if err != nil {
 		return nil, "", err
 	}
-	order.Image = spot.image
+	order.Image = asUser(spot.image, g.task)
 	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
 	return spot, unpinned, nil
 }
@@ -493,6 +503,14 @@ func (g *grading) hidden() []string {
 		return []string{run}
 	}
 	return []string{g.row.Dir}
+}
+
+// asUser is the image with the user that its task names instead.
+func asUser(image isolation.Image, task *tasks.Task) isolation.Image {
+	if podman := task.Sandbox.Podman; podman != nil && podman.User != "" && task.Sandbox.Driver != tasks.DriverTempdir {
+		image.User = podman.User
+	}
+	return image
 }
 
 func limitsOf(l tasks.Limits) oci.Limits {

@@ -171,6 +171,8 @@ func noCellFor(task *tasks.Task) *obstacle {
 		return &obstacle{errors.New("the task asks for the working_dir " + task.Sandbox.WorkingDir() + ", and this release cannot give that to a cell"), "leave it out"}
 	case podman != nil && podman.SetUID:
 		return &obstacle{errors.New("the task asks for set_uid, and every cell of this release has no_new_privs"), "use an image that needs no sudo"}
+	case podman != nil && podman.ReadOnly:
+		return &obstacle{errors.New("the task asks for read_only, and every root file system of this release can be written"), "leave it out"}
 	case podman != nil && podman.Grade == "live":
 		return &obstacle{errors.New("the task asks for a live grade, and this release grades in a cell of its own"), "write grade: fresh"}
 	}

@@ -152,6 +152,7 @@ func (g *grading) stamp(o outcome) {
 	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.State) != record.StateUnchanged {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
+	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
 	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {
 		info.Set(record.GradedWithoutNetwork, n)
