@@ -1,0 +1,226 @@
+package regrade_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/regrade"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+)
+
+// search looks for the word secret1 everywhere in a cell: in every file, also
+// of /proc and of what other processes have open, in the environments, command
+// lines, mounts and memory maps. No line of it holds the word itself.
+const search = `
+word='secret[1]'
+{
+	for f in $(find / -xdev -type f 2>/dev/null) $(find /work /dev/shm /run /tmp -type f 2>/dev/null); do
+		grep -q "$word" "$f" 2>/dev/null && echo "file $f"
+	done
+	for p in /proc/[0-9]*; do
+		for f in environ cmdline maps mountinfo comm; do
+			grep -q "$word" $p/$f 2>/dev/null && echo "proc $p/$f"
+		done
+		for f in $p/fd/* $p/cwd $p/root/work/*; do
+			[ -f "$f" ] && grep -q "$word" "$f" 2>/dev/null && echo "open $f"
+			ls -la "$f" 2>/dev/null | grep -q "$word" && echo "link $f"
+		done
+	done
+	env | grep "$word"
+	ls -A /work/task_dir /work/references /work/input /work/output 2>/dev/null | grep -v '^/work' | grep .
+} >/work/workspace/found.txt 2>/dev/null
+echo searched >>/work/workspace/found.txt
+`
+
+const searchedTask = `
+task_id: search
+description: secret1 in the description
+tags: [one]
+initial_prompt: Look around.
+agent: {type: command, command: sh find.sh}
+reference: {directory: key-secret1}
+sandbox:
+  driver: docker
+  docker: {image: "localhost/podgrade-test/busybox:1", network: none}
+  python: null
+  template_sources: [{type: template_dir, path: given}]
+pre_run:
+  - {command: 'grep -q secret1 "$TASK_DIR/task.yaml" && cp "$TASK_DIR/fixture.txt" .'}
+  - {command: 'sleep 300 <"$TASK_DIR/notes.txt" >/dev/null 2>&1 &'}
+success_criteria:
+  - {type: file_contains, path: found.txt, includes: [searched], excludes: [secret1], description: secret1 in a criterion}
+  - {type: run_command, command: 'cat found.txt; test secret1', expected_stdout: searched, description: nothing was found}
+  - {type: run_command, command: 'grep -q secret1 "$REFERENCE_DIR/answer" && grep -q secret1 "$TASK_DIR/notes.txt"', description: all of it was there to be found}
+post_run: [{command: "echo secret1"}]
+`
+
+// TestTheAgentNeverSeesGradingMaterial: promise 3 of the design, D-92.
+func TestTheAgentNeverSeesGradingMaterial(t *testing.T) {
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+		t.Run(engine, func(t *testing.T) {
+			b := newBench(t, engine, testimages.Busybox())
+			file := write(t, searchedTask, map[string]string{
+				"key-secret1/answer": "secret1\n", "notes.txt": "secret1\n", "fixture.txt": "a fixture\n", "given/find.sh": search,
+			})
+			r := b.executes(load(t, file, tasks.Request{}))
+			if r.Status != record.NotGraded {
+				t.Fatalf("%s: %s", r.Status, r.Message)
+			}
+			verdict := r.grades()
+			if verdict.Score != 1 {
+				found, _ := os.ReadFile(filepath.Join(r.dir, record.ArtifactsDir, "search", "found.txt"))
+				t.Errorf("score %v; the agent found:\n%s", verdict.Score, found)
+			}
+		})
+	}
+}
+
+// TestTheSearchFindsWhatIsThere makes sure that the test above bites.
+func TestTheSearchFindsWhatIsThere(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	for _, text := range []string{
+		strings.Replace(searchedTask, "'sleep 300 <", "'cat \"$TASK_DIR/notes.txt\" >/opt/kept; sleep 300 <", 1),
+		strings.Replace(searchedTask, "Look around.", "Look for secret1.", 1) + "# " + "\n",
+	} {
+		text = strings.Replace(text, "command: sh find.sh", "command: sh find.sh, prompt: file", 1)
+		file := write(t, text, map[string]string{
+			"key-secret1/answer": "secret1\n", "notes.txt": "secret1\n", "fixture.txt": "a fixture\n", "given/find.sh": search,
+		})
+		if verdict := b.executes(load(t, file, tasks.Request{})).grades(); verdict.Score == 1 {
+			t.Error("nothing was found, and there was something")
+		}
+	}
+}
+
+// TestWhatTheAgentLeavesRunningEnds: D-83; a process that waits for the answer
+// key does not live to see it, and the record says that it was there.
+func TestWhatTheAgentLeavesRunningEnds(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	const thief = "(while :; do cat /work/references/* >>stolen.txt && exit; done >/dev/null 2>&1 &) ; (nc -l -p 8099 >/dev/null 2>&1 &) ; sleep 0.3"
+	text := strings.Replace(small(agentOf(thief)+sealedBusybox+"reference: {directory: key}"), "{type: file_exists, path: ., description: there is a workspace}",
+		"{type: run_command, command: test ! -s stolen.txt, description: nothing was stolen}", 1)
+	r := b.executes(load(t, write(t, text, map[string]string{"key/answer": "42"}), tasks.Request{}))
+	if alive := r.Record.Environment.Text(record.Processes); !strings.Contains(alive, "/8099") || !strings.Contains(alive, "sh") {
+		t.Errorf("alive: %q", alive)
+	}
+	if verdict := r.grades(); verdict.Status != record.Success {
+		t.Errorf("%s", verdict.Status)
+	}
+	if stamps := r.stamps(); !strings.HasPrefix(stamps, record.GradedWithoutProcesses+"=") || !strings.Contains(stamps, "8099") {
+		t.Errorf("stamps %s", stamps)
+	}
+}
+
+// TestPreservation: what becomes of the workspace.
+func TestPreservation(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	text := strings.Replace(small(agentOf("echo made >made.txt; mkdir closed; chmod 0 closed")+sealedBusybox), "task_id: small", "task_id: deep/er/small", 1)
+	file := write(t, text, nil)
+	for _, c := range []struct {
+		mode     regrade.Preservation
+		graded   bool
+		place    string // of the workspace; "": there is none
+		gradable bool
+	}{
+		{"", false, record.ArtifactsDir, true},
+		{regrade.PreserveDirect, false, record.ArtifactsDir, true},
+		{regrade.PreserveMove, false, record.ArtifactsDir, true},
+		{regrade.PreserveNone, false, "", false},
+		{regrade.PreserveNone, true, record.WorkspaceDraft, true},
+	} {
+		t.Run(string(c.mode), func(t *testing.T) {
+			b := *b
+			b.t = t
+			b.options.Preserve, b.options.Graded = c.mode, c.graded
+			r := b.executes(load(t, file, tasks.Request{}))
+			workspace := ""
+			if c.place != "" {
+				workspace = filepath.Join(r.dir, c.place, "deep/er/small")
+			}
+			if r.Record.SandboxPath != workspace || r.Gradable != c.gradable {
+				t.Errorf("sandbox_path %q, gradable %v; want %q", r.Record.SandboxPath, r.Gradable, workspace)
+			}
+			for _, place := range []string{record.ArtifactsDir, record.WorkspaceDraft} {
+				_, err := os.Stat(filepath.Join(r.dir, place, "deep/er/small/made.txt"))
+				if there := err == nil; there != (place == c.place) {
+					t.Errorf("%s: %v", place, err)
+				}
+			}
+			if !c.gradable {
+				return
+			}
+			if verdict := r.grades(); verdict.Status != record.Success {
+				t.Errorf("graded %s", verdict.Status)
+			}
+			if c.mode == regrade.PreserveNone {
+				b.discards(r)
+			}
+		})
+	}
+}
+
+// discards removes the workspace of a graded row.
+func (b *bench) discards(r *executedRow) {
+	b.t.Helper()
+	row, err := record.OpenRow(r.dir)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer row.Close()
+	if err := regrade.Discard(b.t.Context(), shared{b.host}, row); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, record.WorkspaceDraft)); !errors.Is(err, os.ErrNotExist) {
+		b.t.Errorf("the workspace: %v", err)
+	}
+	left, _, err := row.Read()
+	if err != nil || left.SandboxPath != "" || left.Status != record.Success {
+		b.t.Errorf("%+v, %v", left, err)
+	}
+}
+
+// TestTheUserOfATask: sandbox.podman.user is the user of both phases.
+func TestTheUserOfATask(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	text := strings.Replace(small(agentOf("id -u >who.txt")+strings.Replace(sealedBusybox, "driver", "podman: {user: grader}, driver", 1)),
+		"{type: file_exists, path: ., description: there is a workspace}",
+		`{type: run_command, command: 'test "$(cat who.txt)" = 1000 && test "$(id -u)" = 1000 && test -O who.txt', description: the same user}`, 1)
+	b.executes(load(t, write(t, text, nil), tasks.Request{})).succeeds()
+}
+
+// TestWhatIsRefusedStartsNothing: refusals that need no engine.
+func TestWhatIsRefusedStartsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		rest string
+		env  string
+		want string
+	}{
+		"an agent that calls a model": {rest: "initial_prompt: go\nagent: {type: codex}\n" + sealedBusybox, want: "--type command"},
+		"llm_only":                    {rest: agentOf("true") + strings.Replace(sealedBusybox, "network: none", "network: llm_only", 1), want: "docker.network=none"},
+		"mounts":                      {rest: agentOf("true") + strings.Replace(sealedBusybox, "network: none", "network: none, extra_mounts: ['/a:/b']", 1), want: "/a:/b"},
+		"set_uid":                     {rest: agentOf("true") + strings.Replace(sealedBusybox, "driver", "podman: {set_uid: true}, driver", 1), want: "set_uid"},
+		"no image":                    {rest: agentOf("true"), want: "--default-image"},
+		"a container around it":       {rest: agentOf("true") + sealedBusybox, env: "1", want: "unset it"},
+		"a simulated user":            {rest: agentOf("true") + sealedBusybox + "simulation: {enabled: true, persona: p, goal: g}\n", want: "simulat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{t: t, runs: t.TempDir()}
+			b.options = regrade.ExecuteOptions{Notice: &b.notice, Lookup: func(name string) (string, bool) {
+				return c.env, c.env != "" && strings.HasSuffix(name, "IN_CONTAINER")
+			}}
+			r, err := b.try(t.Context(), load(t, write(t, small(c.rest), nil), tasks.Request{}))
+			if regrade.KindOf(err) != regrade.Refused || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+			if entries, _ := os.ReadDir(r.dir); len(entries) > 0 {
+				t.Errorf("left behind: %v", entries)
+			}
+		})
+	}
+}
