@@ -23,6 +23,7 @@ var examples = []struct {
 	{"template", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[:1] }, false},
 	{"starter-files", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
 	{"mock-commands", func(t *tasks.Task) { t.Sandbox.MockPathDirs = nil }, false},
+	{"pre-run", func(t *tasks.Task) { t.PreRun = t.PreRun[:1] }, false},
 	{"non-root", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
 	{"dockerfile", func(t *tasks.Task) {
 		t.Sandbox.Docker.DockerfilePath, t.Sandbox.Docker.Image = "", testimages.Busybox().Reference

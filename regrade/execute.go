@@ -116,6 +116,9 @@ func (e *execution) work(ctx context.Context) error {
 		return err
 	}
 	defer e.close()
+	if err := e.refusesState(); err != nil {
+		return err
+	}
 	ended := e.setUp(ctx)
 	if ended == nil {
 		setup := time.Since(e.started)
@@ -214,7 +217,26 @@ func (e *execution) settle(ctx context.Context) error {
 
 // keepsState tells whether changes outside of the workspace are kept.
 func (e *execution) keepsState() bool {
-	return false
+	podman := e.task.Sandbox.Podman
+	return e.made.Engine == isolation.EngineBundle && (podman == nil || podman.State != stateNone)
+}
+
+// Values of sandbox.podman.state.
+const (
+	stateKeep = "keep" // a row that cannot keep it is not executed
+	stateNone = "none"
+)
+
+// refusesState: a row that must keep its state does not start where that cannot
+// be done.
+func (e *execution) refusesState() error {
+	podman := e.task.Sandbox.Podman
+	if podman == nil || podman.State != stateKeep || e.keepsState() {
+		return nil
+	}
+	return &Error{Kind: Refused, Tried: "execute", On: e.job.Identity().String(),
+		Why: fmt.Errorf("the task says state: keep, and the engine %s keeps nothing outside of the workspace", e.made.Engine),
+		Do:  "use --engine bundle, or write state: auto"}
 }
 
 // notCaptured are names that a capture leaves out at every level: stores of

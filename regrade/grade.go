@@ -251,7 +251,6 @@ func (g *grading) checkFair(place policy.Place) error {
 			needs = append(needs, what+" "+policy.Neutral(value))
 		}
 	}
-	need("the state layer", g.record.Environment.Text(record.StateDiffID))
 	need("the working_dir", g.task.Sandbox.WorkingDir())
 	if podman := g.task.Sandbox.Podman; podman != nil {
 		if podman.ReadOnly {
@@ -488,7 +487,7 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 	if err != nil {
 		return nil, "", err
 	}
-	order.Image = asUser(spot.image, g.task)
+	order.Image, order.State = asUser(spot.image, g.task), g.record.Environment.Text(record.StateDiffID)
 	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
 	return spot, unpinned, nil
 }

@@ -344,10 +344,12 @@ func TestInterruptedAfterTheRecordWasWritten(t *testing.T) {
 
 func TestAStateLayerIsNotLeftOut(t *testing.T) {
 	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
-		o.Environment = map[string]any{record.StateDiffID: "sha256:layer"}
+		o.Environment = map[string]any{record.StateDiffID: "sha256:layer", record.State: record.StateKept}
 		o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }
 	})
-	c.refused(Refused, "sha256:layer", false)
+	if v := c.pass(); stampText(v) != "" || c.fake.orders[0].State != "sha256:layer" {
+		t.Errorf("stamps %s, state %q", stampText(v), c.fake.orders[0].State)
+	}
 	c.options.AllowHost = true
 	if v := c.pass(); stampText(v) != "graded_on_host=true graded_without_pre_run=1" {
 		t.Errorf("stamps %s", stampText(v))
@@ -360,9 +362,6 @@ func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
 		"working_dir auto": func(s *tasks.Sandbox) {
 			s.Podman = &tasks.Podman{WorkingDir: "auto", Egress: []string{}, State: "auto", Grade: "fresh"}
 		},
-		"user 1000": func(s *tasks.Sandbox) {
-			s.Podman = &tasks.Podman{User: "1000", Egress: []string{}, State: "auto", Grade: "fresh"}
-		},
 		"cannot be written": func(s *tasks.Sandbox) {
 			s.Podman = &tasks.Podman{ReadOnly: true, Egress: []string{}, State: "auto", Grade: "fresh"}
 		},
@@ -373,6 +372,31 @@ func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
 		c.refused(Refused, want, false)
 		c.options.AllowHost = true
 		c.pass()
+	}
+}
+
+// TestStateThatIsNotThereIsStamped: what pre_run did outside of the workspace
+// only counts where it is known.
+func TestStateThatIsNotThereIsStamped(t *testing.T) {
+	for state, want := range map[string]string{record.StateUnchanged: "", record.StateDropped: "graded_without_pre_run=1", "": "graded_without_pre_run=1"} {
+		c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+			o.Environment = map[string]any{record.State: state}
+			o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }
+		})
+		if v := c.pass(); stampText(v) != want {
+			t.Errorf("%q: stamps %s", state, stampText(v))
+		}
+	}
+}
+
+func TestTheCellHasTheUserOfTheTask(t *testing.T) {
+	c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+		o.Change = func(task *tasks.Task) {
+			task.Sandbox.Podman = &tasks.Podman{User: "1000", Egress: []string{}, State: "auto", Grade: "fresh"}
+		}
+	})
+	if c.pass(); c.fake.orders[0].Image.User != "1000" {
+		t.Errorf("the user is %q", c.fake.orders[0].Image.User)
 	}
 }
 

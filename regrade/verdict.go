@@ -149,7 +149,7 @@ func (g *grading) stamp(o outcome) {
 	if container && g.accepted.Place() == policy.OnHost {
 		info.Set(record.GradedOnHost, true)
 	}
-	if n := len(g.task.PreRun); n > 0 && container && info.Text(record.State) != record.StateUnchanged {
+	if n := len(g.task.PreRun); n > 0 && container && !g.hasState() {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
 	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
@@ -160,6 +160,13 @@ func (g *grading) stamp(o outcome) {
 	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))
 	setText(info, record.GradedWithoutVariables, policy.Names(g.accepted.Withheld()))
 	setText(info, record.LimitsNotEnforced, policy.Names(made.LimitsNotKept))
+}
+
+// hasState tells whether the grade saw what had changed outside of the
+// workspace, or that nothing had.
+func (g *grading) hasState() bool {
+	state := g.record.Environment.Text(record.State)
+	return g.accepted.Place() == policy.InCell && (state == record.StateKept || state == record.StateUnchanged)
 }
 
 // fewer names the capabilities that were asked for and that the cell that was
