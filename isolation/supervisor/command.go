@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
@@ -16,25 +15,22 @@ const lastWords = 2 * time.Second
 
 // command is one command under way. Each channel delivers once.
 type command struct {
-	exit   <-chan syscall.WaitStatus
-	input  *os.File      // writing end of its standard input; nil: it has none
-	report chan report   // of the trampoline
-	eof    chan struct{} // twice: both outputs are at their end
-	pipes  [2]*os.File   // reading ends of its outputs
+	exit  <-chan syscall.WaitStatus
+	input *os.File      // writing end of its standard input; nil: it has none
+	eof   chan struct{} // twice: both outputs are at their end
+	pipes [2]*os.File   // reading ends of its outputs
 }
 
 // outcome is what has been seen of a command so far.
 type outcome struct {
-	ended    bool
-	status   syscall.WaitStatus
-	reported bool
-	report   report
-	eofs     int
-	exit     protocol.Exit
+	ended  bool
+	status syscall.WaitStatus
+	eofs   int
+	exit   protocol.Exit
 }
 
 // done: the main process has been reaped, and nobody holds its output.
-func (o *outcome) done() bool { return o.ended && o.reported && o.eofs == 2 }
+func (o *outcome) done() bool { return o.ended && o.eofs == 2 }
 
 // run carries OpRun out.
 func (s *supervisor) run(id uint32, r *protocol.Run, in *inbox) protocol.Answer {
@@ -56,27 +52,21 @@ func (s *supervisor) run(id uint32, r *protocol.Run, in *inbox) protocol.Answer 
 	}
 	o := s.wait(c, r.Timeout)
 	c.close()
-	if f := o.failure(r); f != nil {
-		return protocol.Answer{Failure: f}
-	}
 	o.exit.NoRoutes = s.attempts() - before
 	o.exit.Duration = time.Since(began)
 	return protocol.Answer{Exit: &o.exit}
 }
 
-// start starts the trampoline that becomes the command, with pipes for its
-// output, its orders and its report, and one for its input when it has one.
+// start starts the command, with pipes for its output, and one for its input
+// when it has one.
 func (s *supervisor) start(id uint32, r *protocol.Run, stdin []byte) (*command, *protocol.Failure) {
-	orders, err := json.Marshal(r)
-	if err != nil {
-		return nil, failed(protocol.Broken, "write the command's orders: %v", err).Failure
-	}
-	var ends [2][5]int // of standard output, standard error, report, orders, standard input
+	var ends [2][3]int // of standard output, standard error, standard input
 	reads, writes := ends[0][:], ends[1][:]
 	if stdin == nil {
-		reads, writes = reads[:4], writes[:4]
+		reads, writes = reads[:2], writes[:2]
 	}
 	for i := range reads {
+		var err error
 		if reads[i], writes[i], err = pipe(); err != nil {
 			closeAll(reads[:i], writes[:i])
 			return nil, failed(protocol.Broken, "make the command's pipes: %v", err).Failure
@@ -84,27 +74,22 @@ func (s *supervisor) start(id uint32, r *protocol.Run, stdin []byte) (*command, 
 	}
 	input := s.stdin
 	if stdin != nil {
-		input = reads[4]
+		input = reads[2]
 	}
-	exit, err := s.processes.start([]string{"/proc/self/exe", argCommand}, []string{}, &syscall.ProcAttr{
-		Files: []uintptr{uintptr(input), uintptr(writes[0]), uintptr(writes[1]), uintptr(writes[2]), uintptr(reads[3])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	closeAll(writes[:3], reads[3:])
-	if err != nil {
-		closeAll(reads[:3], writes[3:])
-		return nil, failed(protocol.Broken, "start a process for the command: %v: the cell's processes or memory may be used up", err).Failure
+	exit, mishap := s.processes.start(r, [3]int{input, writes[0], writes[1]}, s.landlock)
+	closeAll(writes[:2], reads[2:])
+	if mishap != nil {
+		closeAll(reads[:2], writes[2:])
+		return nil, mishap.failure(r)
 	}
-	c := &command{exit: exit, report: make(chan report, 1), eof: make(chan struct{}, 2)}
-	go give(writes[3], orders)
+	c := &command{exit: exit, eof: make(chan struct{}, 2)}
 	if stdin != nil {
-		c.input = pollable(writes[4])
+		c.input = pollable(writes[2])
 		go func() { // as fast as the command reads; close ends it
 			_, _ = c.input.Write(stdin)
 			c.input.Close()
 		}()
 	}
-	go func() { c.report <- readReport(reads[2]) }()
 	for i, stream := range []protocol.Stream{protocol.Stdout, protocol.Stderr} {
 		c.pipes[i] = pollable(reads[i])
 		go s.pump(c, id, c.pipes[i], stream)
@@ -170,8 +155,6 @@ func (c *command) until(o *outcome, timer <-chan time.Time) bool {
 		case o.status = <-c.exit:
 			o.ended = true
 			o.exit.Code, o.exit.Signal = exitCode(o.status)
-		case o.report = <-c.report:
-			o.reported = true
 		case <-c.eof:
 			o.eofs++
 		case <-timer:
@@ -187,16 +170,4 @@ func exitCode(status syscall.WaitStatus) (code, signal int) {
 		return 128 + int(status.Signal()), int(status.Signal())
 	}
 	return status.ExitStatus(), 0
-}
-
-// failure says why the command never came to run; nil when it did. A
-// trampoline that was killed is a command that was killed.
-func (o *outcome) failure(r *protocol.Run) *protocol.Failure {
-	switch {
-	case o.reported && o.report.failed:
-		return o.report.failure(r)
-	case o.reported && !o.report.reached && o.ended && !o.status.Signaled():
-		return failed(protocol.Broken, "start %q: the trampoline ended with status %d before it came to the command: the cell's processes or memory may be used up", r.Argv[0], o.exit.Code).Failure
-	}
-	return nil
 }

@@ -42,7 +42,6 @@ const (
 	pExited                = 4          // WEXITED
 	pNoWait                = 0x01000000 // WNOWAIT
 	waitAll                = 0          // P_ALL
-	emptySignalMask        = uint64(0)
 	sizeOfSignalMask       = 8
 	sigSetMask             = 2 // SIG_SETMASK
 	highestRangeDescriptor = ^uint32(0)
@@ -211,39 +210,57 @@ func signalsToDefault() error {
 	return nil
 }
 
-// unblockSignals empties this thread's signal mask; it must be locked.
-func unblockSignals() {
-	mask := emptySignalMask
+// everySignal is a signal mask.
+const everySignal = ^uint64(0)
+
+// blockSignals blocks every signal for this thread, which must be locked, and
+// returns the mask that was in force.
+func blockSignals() (before uint64) {
+	mask := everySignal
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetMask, uintptr(unsafe.Pointer(&mask)), uintptr(unsafe.Pointer(&before)), sizeOfSignalMask, 0, 0)
+	return before
+}
+
+// setSignalMask sets this thread's signal mask.
+func setSignalMask(mask uint64) {
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetMask, uintptr(unsafe.Pointer(&mask)), 0, sizeOfSignalMask, 0, 0)
 }
 
-// enterLandlock puts this thread into a Landlock domain of its own that
-// forbids nothing: it handles only the right to move files between
-// directories, and allows it everywhere. What it is for is that a process of
-// another domain can no longer trace this one. Where the kernel has no such
-// domain nothing changes. The thread must be locked, and be the one that execs.
-func enterLandlock() {
+// landlockRuleset makes the rules of the Landlock domain that each command gets
+// for itself. They forbid nothing: they handle only the right to move files
+// between directories, and allow it everywhere. What a domain is for is that a
+// process of another one can no longer trace the command. Where the kernel has
+// no such domain there are no rules: -1.
+func landlockRuleset() int {
 	abi, _, e := syscall.RawSyscall(sysLandlockCreateRuleset, 0, 0, landlockVersion)
 	if e != 0 || abi < 2 {
-		return
+		return -1
 	}
 	handled := uint64(landlockAccessRefer)
-	ruleset, _, e := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	made, _, e := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
 	if e != 0 {
-		return
+		return -1
 	}
-	defer syscall.Close(int(ruleset))
+	ruleset := int(made) // it closes on exec
 	root, err := syscall.Open("/", oPath|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		_ = syscall.Close(ruleset)
+		return -1
 	}
 	defer syscall.Close(root)
 	var rule [12]byte // packed: allowed access, descriptor
 	*(*uint64)(unsafe.Pointer(&rule[0])) = handled
 	*(*int32)(unsafe.Pointer(&rule[8])) = int32(root)
-	_, _, e = syscall.RawSyscall6(sysLandlockAddRule, ruleset, landlockRuleBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, e = syscall.RawSyscall6(sysLandlockAddRule, made, landlockRuleBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	runtime.KeepAlive(rule)
-	if e == 0 {
-		syscall.RawSyscall(sysLandlockRestrictSelf, ruleset, 0, 0)
+	if e != 0 {
+		_ = syscall.Close(ruleset)
+		return -1
 	}
+	return ruleset
 }
+
+// restoreLimits takes back what package os does at its start: it raises the
+// soft limit of open files for its own program. What the Go runtime keeps for
+// this is private, so an exec that must fail is what sets it: of no program.
+func restoreLimits() { _ = syscall.Exec("", []string{""}, nil) }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -75,48 +74,23 @@ func TestMishapKinds(t *testing.T) {
 		m    mishap
 		want protocol.FailureKind
 	}{
-		{mishap{Stage: stageExec, Errno: syscall.ENOENT}, protocol.NoProgram},
-		{mishap{Stage: stageExec, Errno: syscall.ENOEXEC, Text: "/bin/x"}, protocol.NoProgram},
-		{mishap{Stage: stageExec, Errno: syscall.EACCES, Text: "/bin/x"}, protocol.NoProgram},
-		{mishap{Stage: stageExec, Errno: syscall.ENOMEM, Text: "/bin/x"}, protocol.Broken},
-		{mishap{Stage: stageExec, Errno: syscall.EIO, Text: "/bin/x"}, protocol.NoProgram}, // a program that was cut off
-		{mishap{Stage: stageExec, Errno: syscall.E2BIG, Text: "/bin/x"}, protocol.TooLarge},
-		{mishap{Stage: stageDir, Errno: syscall.ENOENT}, protocol.NotExist},
-		{mishap{Stage: stageDir, Errno: syscall.EACCES}, protocol.Denied},
-		{mishap{Stage: stageDir, Errno: syscall.EIO}, protocol.Denied},
-		{mishap{Stage: stageDir, Errno: syscall.ESTALE}, protocol.Denied},
-		{mishap{Stage: stageLimit, Errno: syscall.EINVAL}, protocol.Broken},
-		{mishap{Stage: stageOrders, Text: "broken"}, protocol.Broken},
+		{mishap{stage: stageExec, errno: syscall.ENOENT}, protocol.NoProgram},
+		{mishap{stage: stageExec, errno: syscall.ENOEXEC, text: "/bin/x"}, protocol.NoProgram},
+		{mishap{stage: stageExec, errno: syscall.EACCES, text: "/bin/x"}, protocol.NoProgram},
+		{mishap{stage: stageExec, errno: syscall.ENOMEM, text: "/bin/x"}, protocol.Broken},
+		{mishap{stage: stageExec, errno: syscall.EIO, text: "/bin/x"}, protocol.NoProgram}, // a program that was cut off
+		{mishap{stage: stageExec, errno: syscall.E2BIG, text: "/bin/x"}, protocol.TooLarge},
+		{mishap{stage: stageDir, errno: syscall.ENOENT}, protocol.NotExist},
+		{mishap{stage: stageDir, errno: syscall.EACCES}, protocol.Denied},
+		{mishap{stage: stageDir, errno: syscall.EIO}, protocol.Denied},
+		{mishap{stage: stageDir, errno: syscall.ESTALE}, protocol.Denied},
+		{mishap{stage: stageLimit, errno: syscall.EINVAL}, protocol.Broken},
+		{mishap{stage: stageSetup, text: "broken"}, protocol.Broken},
 	} {
-		data, err := json.Marshal(test.m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := parseReport(append([]byte{reached}, data...))
-		if !r.failed || !r.reached || r.mishap != test.m {
-			t.Errorf("%s became %+v", data, r)
-		}
-		if f := r.failure(run); f.Kind != test.want || !strings.Contains(f.Message, "prog") && !strings.Contains(f.Message, "/bin/x") {
+		if f := test.m.failure(run); f.Kind != test.want || !strings.Contains(f.Message, "prog") && !strings.Contains(f.Message, "/bin/x") {
 			t.Errorf("%+v: got %+v, want %s", test.m, f, test.want)
 		}
 	}
-}
-
-// FuzzReport: a report comes from a process that runs as the commands do.
-func FuzzReport(f *testing.F) {
-	f.Add([]byte("+"))
-	f.Add([]byte(""))
-	f.Add([]byte(`+{"stage":"exec","errno":2,"text":"/x"}`))
-	f.Add([]byte(`{`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := parseReport(data)
-		if r.failed != (len(data) > 1 || len(data) == 1 && data[0] != reached) {
-			t.Fatalf("%q: %+v", data, r)
-		}
-		if fail := r.failure(&protocol.Run{Argv: []string{"x"}}); fail.Kind == "" || fail.Message == "" {
-			t.Fatalf("%q: %+v", data, fail)
-		}
-	})
 }
 
 // FuzzProc: names in /proc belong to the commands.

@@ -20,13 +20,6 @@ func pollable(fd int) *os.File {
 	return os.NewFile(uintptr(fd), "pipe")
 }
 
-// give writes data into a pipe and closes it. The reader may be dead.
-func give(fd int, data []byte) {
-	f := os.NewFile(uintptr(fd), "pipe")
-	defer f.Close()
-	_, _ = f.Write(data)
-}
-
 // closeAll closes descriptors.
 func closeAll(lists ...[]int) {
 	for _, list := range lists {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"podgrade/isolation/protocol"
 )
 
 // endPatience is how long ended processes may take to be gone after a time-out.
@@ -47,15 +49,25 @@ func newProcesses(onHost bool) *processes {
 	return p
 }
 
-// start makes a child. Its wait status arrives on the channel.
-func (p *processes) start(argv, env []string, attr *syscall.ProcAttr) (<-chan syscall.WaitStatus, error) {
+// start makes a command of a child. Its wait status arrives on the channel.
+func (p *processes) start(r *protocol.Run, files [3]int, ruleset int) (<-chan syscall.WaitStatus, *mishap) {
+	b, failed := newBirth(r, files, ruleset)
+	if failed != nil {
+		return nil, failed
+	}
 	p.starting.RLock()
 	defer p.starting.RUnlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pid, err := syscall.ForkExec(argv[0], argv, attr)
+	pid, f, err := b.spawn()
 	if err != nil {
-		return nil, err
+		return nil, &mishap{stage: stageSetup, errno: errno(err), text: "make a process, which the cell's limits may not allow"}
+	}
+	if failed := b.mishap(f); failed != nil {
+		for err = syscall.EINTR; err == syscall.EINTR; {
+			_, err = syscall.Wait4(pid, nil, 0, nil)
+		}
+		return nil, failed
 	}
 	wait := make(chan syscall.WaitStatus, 1)
 	p.waits[pid] = wait
@@ -92,9 +104,11 @@ func (p *processes) reap() {
 // endAll ends every process but the supervisor, and waits until all are gone
 // and reaped. It returns false when some are still there after its patience.
 func (p *processes) endAll(patience time.Duration) bool {
-	p.starting.Lock()
-	defer p.starting.Unlock()
 	deadline := time.Now().Add(patience)
+	if !p.holdStarts(deadline) {
+		return false
+	}
+	defer p.starting.Unlock()
 	for pause := time.Millisecond / 4; p.ender.end(); pause = min(2*pause, 20*time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
@@ -102,6 +116,33 @@ func (p *processes) endAll(patience time.Duration) bool {
 		time.Sleep(pause)
 	}
 	return true
+}
+
+// startPatience is more than a start takes.
+const startPatience = 20 * time.Millisecond
+
+// holdStarts takes the lock for an end. A start takes no time, but a process
+// that stops every other one can stop a child before its exec, and with it the
+// start: such a child is ended, and then the start is over.
+func (p *processes) holdStarts(deadline time.Time) bool {
+	held := make(chan struct{})
+	go func() {
+		p.starting.Lock()
+		close(held)
+	}()
+	for time.Now().Before(deadline) {
+		select {
+		case <-held:
+			return true
+		case <-time.After(startPatience):
+			p.ender.end()
+		}
+	}
+	go func() {
+		<-held
+		p.starting.Unlock()
+	}()
+	return false
 }
 
 // pidNamespace ends all that is in the pid namespace whose init we are.

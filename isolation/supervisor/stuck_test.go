@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,8 +25,7 @@ func TestStuck(t *testing.T) {
 	t.Parallel()
 	ender := &powerless{}
 	s := &supervisor{processes: &processes{ender: ender}}
-	c := &command{exit: make(chan syscall.WaitStatus), report: make(chan report, 1), eof: make(chan struct{}, 2)}
-	c.report <- report{reached: true}
+	c := &command{exit: make(chan syscall.WaitStatus), eof: make(chan struct{}, 2)}
 	for i := range c.pipes {
 		read, write, err := pipe()
 		if err != nil {
@@ -53,25 +53,38 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// A trampoline that died before it became the command is no exit of the
-// command; one that was killed is.
-func TestTrampolineThatDied(t *testing.T) {
-	r := &protocol.Run{Argv: []string{"prog"}}
-	const exited2, killed = syscall.WaitStatus(2 << 8), syscall.WaitStatus(syscall.SIGKILL)
-	for name, test := range map[string]struct {
-		o    outcome
-		want protocol.FailureKind
-	}{
-		"died":        {outcome{ended: true, reported: true, status: exited2}, protocol.Broken},
-		"killed":      {outcome{ended: true, reported: true, status: killed}, ""},
-		"ran":         {outcome{ended: true, reported: true, report: report{reached: true}, status: exited2}, ""},
-		"reported":    {outcome{ended: true, reported: true, report: report{failed: true, mishap: mishap{Stage: stageExec, Errno: syscall.ENOENT}}, status: exited2}, protocol.NoProgram},
-		"is stuck":    {outcome{reported: true}, ""},
-		"says naught": {outcome{}, ""},
-	} {
-		f := test.o.failure(r)
-		if f == nil && test.want != "" || f != nil && f.Kind != test.want {
-			t.Errorf("%s: got %+v, want %q", name, f, test.want)
-		}
+// stopper is an ender of a child that was stopped before its exec: only its end
+// lets go of the start.
+type stopper struct {
+	powerless
+	started func()
+	once    sync.Once
+}
+
+func (s *stopper) end() bool {
+	s.once.Do(s.started)
+	return false
+}
+
+// A child that is stopped while it is started does not keep a time-out from
+// ending it.
+func TestAStoppedStartIsEnded(t *testing.T) {
+	t.Parallel()
+	p := &processes{}
+	p.starting.RLock()
+	p.ender = &stopper{started: p.starting.RUnlock}
+	if !p.endAll(10 * time.Second) {
+		t.Error("it was not ended")
 	}
+	p.starting.RLock() // and the next one can start
+	p.starting.RUnlock()
+
+	p.starting.RLock()
+	p.ender = &powerless{}
+	if p.endAll(50 * time.Millisecond) {
+		t.Error("what cannot be ended is said to have been")
+	}
+	p.starting.RUnlock()
+	p.starting.Lock() // the end that was given up does not keep it
+	p.starting.Unlock()
 }

@@ -35,14 +35,13 @@ const (
 	// ArgHost makes it a supervisor without a container: not PID 1, it keeps
 	// hold of its descendants as their subreaper.
 	ArgHost = "--host"
-	// argCommand makes it the trampoline of one command; internal.
-	argCommand = "--command"
 )
 
 // supervisor is one channel and what runs for it.
 type supervisor struct {
 	out       *protocol.Writer
 	stdin     int // what commands get as standard input
+	landlock  int // ruleset of their domains; -1: none
 	processes *processes
 	paths     resolver
 	attempts  func() uint64 // packets that found no route so far
@@ -53,16 +52,13 @@ type supervisor struct {
 	inboxes  map[uint32]*inbox // of requests whose input has not ended
 }
 
-// Main is podgrade-init: it returns its exit status, or never when it became a
-// command.
+// Main is podgrade-init: it returns its exit status.
 func Main(args []string) int {
 	switch {
 	case len(args) == 0:
 		return supervise(false)
 	case len(args) == 1 && args[0] == ArgHost:
 		return supervise(true)
-	case len(args) == 1 && args[0] == argCommand:
-		return trampoline()
 	}
 	return complain(ExitUsage, "podgrade-init is started by podgrade, with no argument or with %s", ArgHost)
 }
@@ -85,10 +81,12 @@ func supervise(onHost bool) int {
 	s := &supervisor{
 		out:      protocol.NewWriter(channel.out),
 		stdin:    channel.null,
+		landlock: landlockRuleset(),
 		attempts: noRoutes,
 		underWay: map[uint32]bool{},
 		inboxes:  map[uint32]*inbox{},
 	}
+	restoreLimits()
 	syscall.Umask(0) // what it makes gets the mode that it was asked for
 	if onHost {
 		s.attempts = func() uint64 { return 0 } // the counters are the whole host's
