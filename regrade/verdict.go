@@ -12,6 +12,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/policy"
+	"podgrade/regrade/report"
 	"podgrade/tasks"
 	"podgrade/tasks/criteria"
 	"podgrade/tasks/record"
@@ -264,6 +265,9 @@ func (g *grading) refreshRun(v *Verdict) {
 	run, err := record.OwningRun(g.row.Dir)
 	if err == nil {
 		err = record.RefreshRun(run, v.Row, g.record)
+	}
+	if err == nil {
+		err = report.Refresh(run)
 	}
 	if err != nil {
 		g.warn(fmt.Sprintf("no %s was brought up to date: %v", record.RunFile, err))

@@ -13,6 +13,7 @@ const (
 	ExecuteCellFile = "cell.execute.json"   // what was made for the agent's cell
 	GradeCellFile   = "cell.grade.json"     // what was made for the grading cell
 	ArtifactsDir    = "artifacts"           // parent of the preserved workspace
+	RowPage         = "task.html"           // the record, to read
 	WorkspaceDraft  = "workspace.tmp"       // parent of a workspace that is not preserved yet, or never
 )
 
@@ -27,6 +28,7 @@ const (
 	ExperimentLog   = "experiment.log"          // the logs of all rows
 	SuiteFile       = "suite.json"              // the roll-up of a dataset task
 	SuitePage       = "suite.md"                //
+	JUnitFile       = "junit.xml"               // where a JUnit report goes by itself
 	FingerprintFile = "resume_fingerprint.json" // what the run was configured with
 	Latest          = "latest"                  // beside the runs: a link that leads to the newest
 )
@@ -37,3 +39,7 @@ const (
 	MaxRun    = 64 << 20 // of run.json
 	MaxDepth  = 500      // of nested arrays and objects
 )
+
+// ofAgents tells whether a directory of that name holds what agents wrote, so
+// that nothing below it is a record or a row.
+func ofAgents(name string) bool { return name == ArtifactsDir || name == WorkspaceDraft }

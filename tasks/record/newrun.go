@@ -129,9 +129,9 @@ func (i Identity) elements() ([]string, error) {
 		switch {
 		case element == "", element == ".", element == "..", strings.ContainsRune(element, 0):
 			return nil, fmt.Errorf("the row %q cannot name a directory", clip(i.String()))
-		case element == ArtifactsDir:
+		case ofAgents(element):
 			// Whatever lies below is an agent's, and never read as a record.
-			return nil, fmt.Errorf("the row %q would lie in a directory named %s, which holds workspaces; give it another id", clip(i.String()), ArtifactsDir)
+			return nil, fmt.Errorf("the row %q would lie in a directory named %s, which holds workspaces; give it another id", clip(i.String()), element)
 		}
 	}
 	return elements, nil

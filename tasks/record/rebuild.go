@@ -89,9 +89,14 @@ type foundRow struct {
 	dir string
 }
 
-func (b *rebuilder) walk() error {
+func (b *rebuilder) walk() error { return walkRecords(b.root, b.read, b.drop) }
+
+// walkRecords calls found for each task.json of the run, and trouble for what
+// could not be looked at. No link is followed. Workspaces are the agents', so
+// that nothing in them is a record; a run below this one has its own rows.
+func walkRecords(root *os.Root, found func(name string), trouble func(name string, why error)) error {
 	entries := 0
-	return fs.WalkDir(b.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		entries++
 		switch {
 		case entries > mostEntries:
@@ -99,29 +104,24 @@ func (b *rebuilder) walk() error {
 		case err != nil && name == ".":
 			return err
 		case err != nil:
-			b.drop(name, err)
+			trouble(name, err)
 			return fs.SkipDir
-		case entry.IsDir():
-			return b.enter(name, entry)
+		case entry.IsDir() && name != ".":
+			return lookInto(root, name, entry, trouble)
 		case entry.Name() == TaskFile:
-			b.read(name)
+			found(name)
 		}
 		return nil
 	})
 }
 
-// enter tells whether a directory is looked into: workspaces are the agents',
-// and a run below this one counts its own rows.
-func (b *rebuilder) enter(name string, entry fs.DirEntry) error {
-	if name == "." {
-		return nil
-	}
-	if entry.Name() == ArtifactsDir || strings.Count(name, "/") >= deepest {
+func lookInto(root *os.Root, name string, entry fs.DirEntry, trouble func(string, error)) error {
+	if ofAgents(entry.Name()) || strings.Count(name, "/") >= deepest {
 		return fs.SkipDir
 	}
-	nested, err := b.root.OpenRoot(name)
+	nested, err := root.OpenRoot(name)
 	if err != nil {
-		b.drop(name, err)
+		trouble(name, err)
 		return fs.SkipDir
 	}
 	defer nested.Close()
@@ -132,6 +132,36 @@ func (b *rebuilder) enter(name string, entry fs.DirEntry) error {
 		return fs.SkipDir
 	}
 	return nil
+}
+
+// RowDirs returns the row directories of a run, relative to it and sorted; of
+// a row directory, itself as ".".
+func RowDirs(runDir string) ([]string, error) {
+	root, err := os.OpenRoot(runDir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var dirs []string
+	err = walkRecords(root, func(name string) { dirs = append(dirs, path.Dir(name)) }, func(string, error) {})
+	return dirs, err
+}
+
+// OpenRowDir opens a row directory that RowDirs gave. No link is followed.
+func OpenRowDir(runDir, dir string) (*Row, error) {
+	outer, err := resolved(runDir)
+	if err != nil {
+		return nil, err
+	}
+	var elements []string
+	if dir != "." {
+		elements = strings.Split(dir, "/")
+	}
+	root, err := below(outer, elements, existing)
+	if err != nil {
+		return nil, err
+	}
+	return &Row{Dir: filepath.Join(outer, dir), root: root}, nil
 }
 
 func (b *rebuilder) drop(name string, why error) {

@@ -90,6 +90,15 @@ func (r *Row) Read() (*Record, []byte, error) {
 	return record, data, nil
 }
 
+// Has tells whether the directory holds something of that name.
+func (r *Row) Has(name string) (bool, error) {
+	_, err := r.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Write replaces a file of the row by one with the given bytes, all of it or
 // not at all, and returns when it is on the disk.
 func (r *Row) Write(name string, data []byte) error { return writeDurably(r.root, name, data) }
@@ -144,11 +153,14 @@ func readPlain(root *os.Root, name string, limit int64) ([]byte, error) {
 	if opened.Size() > limit {
 		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", name, opened.Size(), limit)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is larger than the limit of %d bytes", name, limit)
+	data := bytes.NewBuffer(make([]byte, 0, opened.Size()+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
+		return nil, err
 	}
-	return data, err
+	if int64(data.Len()) > limit {
+		return nil, fmt.Errorf("%s is larger than the limit of %d bytes", name, limit)
+	}
+	return data.Bytes(), nil
 }
 
 func kindOf(mode fs.FileMode) string {

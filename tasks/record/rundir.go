@@ -50,7 +50,7 @@ func countRows(root *os.Root) (rows int, err error) {
 			return err
 		case err != nil:
 			return fs.SkipDir
-		case entry.IsDir() && (entry.Name() == ArtifactsDir || strings.Count(name, "/") >= deepest):
+		case entry.IsDir() && (ofAgents(entry.Name()) || strings.Count(name, "/") >= deepest):
 			return fs.SkipDir
 		case entry.Name() != TaskFile:
 			return nil

@@ -99,6 +99,15 @@ func (s *Summary) document() *Object {
 	return doc
 }
 
+// Cost is what all rows together cost, in USD; nil when no price is known.
+// When it is not complete, some of it is missing.
+func (s *Summary) Cost() (total *float64, complete bool) {
+	doc := NewObject()
+	s.costs(doc)
+	complete, _ = doc.Value(runCostKnown).Bool()
+	return numberOf(doc, runTotalCost), complete
+}
+
 // costs are sums over the rows of which a price is known; null when there is
 // none, which is not the same as nothing to pay.
 func (s *Summary) costs(doc *Object) {

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"strconv"
+
+	"podgrade/tasks/record"
+)
+
+// RunPage is run.md: what the run came to, and each of its rows.
+func RunPage(s *record.Summary) []byte {
+	p := &page{}
+	p.line("# Run %s", code(s.RunID))
+	counts := s.Counts()
+	p.table("", "")
+	p.row("rows", strconv.Itoa(counts.All))
+	p.row("succeeded", strconv.Itoa(counts.Succeeded))
+	p.row("failed", strconv.Itoa(counts.Failed))
+	p.row("error", strconv.Itoa(counts.Errored))
+	p.row("not graded", strconv.Itoa(counts.Ungraded))
+	p.row("pass rate", percent(counts.PassRate))
+	p.row("share of errors", percent(counts.ErrorShare))
+	costs(p, s)
+	p.row("started", moment(s.Start))
+	p.row("ended", moment(s.End))
+	if s.Framework != "" {
+		p.row("version", code(s.Framework))
+	}
+	rows(p, s)
+	troubles(p, s)
+	skipped(p, s)
+	return []byte(p.String())
+}
+
+func costs(p *page, s *record.Summary) {
+	total, complete := s.Cost()
+	text := "not known"
+	if total != nil {
+		text = money(record.Encode(*total))
+	}
+	if !complete {
+		text += ", and more that nobody could price"
+	}
+	p.row("cost", text)
+}
+
+func rows(p *page, s *record.Summary) {
+	p.line("\n## Rows")
+	p.table("row", "status", "score", "time", "stamps")
+	for _, row := range s.Rows {
+		p.row(code(row.Identity.String()), state(row.Status), score(row.Score), seconds(row.Duration), stamps(row))
+	}
+}
+
+// troubles are the messages of rows that did not end well.
+func troubles(p *page, s *record.Summary) {
+	head := false
+	for _, row := range s.Rows {
+		message, _ := row.Value(record.FieldErrorMessage).Text()
+		if message == "" {
+			continue
+		}
+		if !head {
+			p.line("\n## Errors\n")
+			head = true
+		}
+		p.line("* %s %s", code(row.Identity.String()), code(message))
+	}
+}
+
+func skipped(p *page, s *record.Summary) {
+	if len(s.Skipped) == 0 {
+		return
+	}
+	p.line("\n## Skipped\n")
+	for _, skip := range s.Skipped {
+		p.line("* %s %s", code(skip.Path), code(skip.Reason))
+	}
+}

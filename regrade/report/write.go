@@ -1,0 +1,81 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/hashicorp/go-multierror"
+
+	"podgrade/tasks/record"
+)
+
+// About is what a run knows of itself beyond its rows.
+type About struct {
+	ExperimentID string // "": default
+	Description  string
+	// Ungraded: nothing was meant to be graded (execute), so that there are no
+	// suites to roll up.
+	Ungraded bool
+}
+
+// Write writes all that a run leaves beside its rows: run.json and run.md,
+// then the aggregates of variants, of the experiment and of suites. What cannot
+// be written hides nothing else.
+func Write(runDir string, s *record.Summary, about About) error {
+	var errs *multierror.Error
+	errs = multierror.Append(errs, WriteRun(runDir, s))
+	if len(s.Rows) == 0 {
+		return errs.ErrorOrNil()
+	}
+	if about.ExperimentID == "" {
+		about.ExperimentID = "default"
+	}
+	experiment := s.Experiment(about.ExperimentID, about.Description)
+	errs = multierror.Append(errs,
+		experiment.Write(runDir),
+		record.WriteBelow(runDir, nil, record.ExperimentPage, ExperimentPage(experiment)))
+	for _, id := range experiment.VariantIDs {
+		v := experiment.Variants[id]
+		errs = multierror.Append(errs, v.Write(runDir),
+			record.WriteBelow(runDir, []string{id}, record.VariantPage, VariantPage(v)))
+	}
+	if !about.Ungraded {
+		for _, suite := range s.Suites() {
+			errs = multierror.Append(errs, suite.Write(runDir),
+				record.WriteBelow(runDir, suite.Path(), record.SuitePage, SuitePage(suite)))
+		}
+	}
+	return errs.ErrorOrNil()
+}
+
+// WriteRun writes run.json and run.md.
+func WriteRun(runDir string, s *record.Summary) error {
+	if err := s.Write(runDir); err != nil {
+		return err
+	}
+	return record.WriteBelow(runDir, nil, record.RunPage, RunPage(s))
+}
+
+// Refresh writes run.md anew from run.json, after a grade has changed a row.
+// A run that has no such page gets none.
+func Refresh(runDir string) error {
+	row, err := record.OpenRow(runDir)
+	if err != nil {
+		return err
+	}
+	defer row.Close()
+	switch has, err := row.Has(record.RunPage); {
+	case err != nil:
+		return err
+	case !has:
+		return nil
+	}
+	s, err := record.ReadSummary(runDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return record.WriteBelow(runDir, nil, record.RunPage, RunPage(s))
+}
