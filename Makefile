@@ -61,6 +61,9 @@ test demo bench cover soak:
 # what another one measures.
 test-here: build-test
 	$(GO) test -count=1 -p 1 -timeout 14m $(EXEC) $(PACKAGES)
+ifneq ($(and $(EXEC),$(filter ./...,$(PACKAGES))),)
+	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
+endif
 
 demo-here: build-test
 	$(ASUSER) tasks/examples/demo.sh $(BUILD)
