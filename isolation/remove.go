@@ -26,8 +26,15 @@ func RemoveTree(ctx context.Context, o Options, dir *os.File) error {
 }
 
 // RemoveTree removes everything in the directory dir, as the function of this
-// name does, with the worker that is there already.
+// name does, with the worker that is there already. It waits until the workspaces
+// of dead podgrades are given back: dir may be one, and what is made in its
+// place may get its inode.
 func (h *Host) RemoveTree(ctx context.Context, dir *os.File) error {
+	select {
+	case <-h.swept:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if err := tree.Empty(int(dir.Fd())); err == nil {
 		return nil
 	}

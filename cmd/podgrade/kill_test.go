@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/tasks/record"
+)
+
+// killRows is how many rows the runs of these tests have.
+const killRows = 20
+
+// killTask is a dataset whose agents each leave files that belong to the image's
+// user; every fourth fails.
+func killTask(t *testing.T, image string) string {
+	t.Helper()
+	var rows strings.Builder
+	for i := range killRows {
+		fmt.Fprintf(&rows, "    - {id: r%02d, want: %q}\n", i, map[bool]string{true: "something else", false: "done"}[i%4 == 3])
+	}
+	file := filepath.Join(t.TempDir(), "task.yaml")
+	text := `task_id: kill
+description: d
+initial_prompt: Say ${row.want}.
+agent: {type: command, command: "mkdir -p a/b; echo done >a/b/answer; chmod 700 a; sleep 0.1; cat a/b/answer"}
+sandbox: {driver: docker, docker: {image: "` + image + `", network: none}, podman: {caps: none}}
+dataset:
+  rows:
+` + rows.String() + `success_criteria:
+  - {type: run_command, command: "sleep 0.05; test -O a && cat a/b/answer", expected_stdout: "${row.want}", stdout_match: contains, description: d}
+`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// testImage puts an image into the store.
+func testImage(t *testing.T, image testimages.Image) string {
+	t.Helper()
+	host, err := isolation.Start(t.Context(), isolation.Options{Libexec: filepath.Join(buildDir(t), "libexec", "podgrade"), Scratch: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	tar := image.Open()
+	defer tar.Close()
+	if _, err := host.Import(t.Context(), tar, image.Reference, isolation.ImageConfig{User: image.Config.User, Env: image.Config.Env}); err != nil {
+		t.Fatal(err)
+	}
+	return image.Reference
+}
+
+// killedRun is a run that is killed and resumed until it ends.
+type killedRun struct {
+	t             *testing.T
+	task, scratch string
+	dir           string
+	said          bytes.Buffer
+	finished      map[string][]byte // records with a verdict, by row
+}
+
+// start starts the built program on the run.
+func (k *killedRun) start() *exec.Cmd {
+	k.t.Helper()
+	args := []string{"run", "-j", "4", "--scratch", k.scratch, "--run-dir", k.dir, k.task}
+	if _, err := os.Stat(k.dir); err == nil {
+		args = append(args, "--resume")
+	}
+	cmd := exec.Command(filepath.Join(buildDir(k.t), "bin", "podgrade"), args...)
+	k.said.Reset()
+	cmd.Stdout, cmd.Stderr = &k.said, &k.said
+	if err := cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	return cmd
+}
+
+// verdicts are the status and the score of every row that has a record. A torn
+// record, or a finished one that was written again, fails the test.
+func (k *killedRun) verdicts() map[string]string {
+	k.t.Helper()
+	all := map[string]string{}
+	rows, err := filepath.Glob(filepath.Join(k.dir, "default", "kill", "*", "*"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, dir := range rows {
+		name, _ := filepath.Rel(k.dir, dir)
+		row, err := record.OpenRow(dir)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		r, text, err := row.Read()
+		row.Close()
+		if errors.Is(err, record.ErrNoRecord) {
+			if k.finished[name] != nil {
+				k.t.Errorf("%s was finished, and its record is gone", name)
+			}
+			continue
+		}
+		if err != nil {
+			k.t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if before := k.finished[name]; before != nil && !bytes.Equal(before, text) {
+			k.t.Errorf("%s was finished, and was written again", name)
+		}
+		all[name] = string(r.Status)
+		if r.HasVerdict() {
+			k.finished[name] = text
+			all[name] = fmt.Sprintf("%s %v", r.Status, *r.Score)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(k.dir, record.RunFile)); err == nil && !json.Valid(text) {
+		k.t.Errorf("%s is torn: %q", record.RunFile, text)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.t.Error(err)
+	}
+	return all
+}
+
+func newKilledRun(t *testing.T, task, scratch string) *killedRun {
+	return &killedRun{t: t, task: task, scratch: scratch, dir: filepath.Join(t.TempDir(), "run"), finished: map[string][]byte{}}
+}
+
+// TestKilledRunsAreResumed kills runs at random instants: in the end every row
+// has the verdict of a run that nobody disturbed, no finished row was run
+// twice, and no file was ever torn.
+func TestKilledRunsAreResumed(t *testing.T) {
+	kills := 20
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		kills = 200
+	}
+	task, scratch := killTask(t, testImage(t, testimages.BusyboxAs("1000"))), t.TempDir()
+	calm := newKilledRun(t, task, scratch)
+	started := time.Now()
+	if err := calm.start().Wait(); exitCode(err) != 1 {
+		t.Fatalf("undisturbed: %v\n%s", err, calm.said.String())
+	}
+	took := time.Since(started)
+	want := calm.verdicts()
+	if len(want) != killRows {
+		t.Fatalf("%v\n%s", want, calm.said.String())
+	}
+	for done := 0; done < kills; {
+		k := newKilledRun(t, task, scratch)
+		for ended := false; !ended; {
+			if done >= kills { // the last run comes to its end
+				took *= 1000
+			}
+			ended = k.killAt(time.Duration(rand.Int64N(int64(took / 3))))
+			if !ended {
+				done++
+			}
+			k.verdicts()
+		}
+		got := k.verdicts()
+		for row, verdict := range want {
+			if got[row] != verdict {
+				t.Errorf("%s: %q, and undisturbed %q\n%s", row, got[row], verdict, k.said.String())
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	// One that was killed may have been dying still when the next one started.
+	if out, err := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "gc", "--scratch", scratch).CombinedOutput(); err != nil {
+		t.Errorf("gc: %v\n%s", err, out)
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left in the scratch: %v, %v", left, err)
+	}
+}
+
+// killAt starts the run and kills it after a while; ended tells that the run
+// came to its end before.
+func (k *killedRun) killAt(after time.Duration) (ended bool) {
+	k.t.Helper()
+	cmd := k.start()
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	select {
+	case err := <-gone:
+		if exitCode(err) != 1 {
+			k.t.Fatalf("it ended with %v\n%s", err, k.said.String())
+		}
+		return true
+	case <-time.After(after):
+	}
+	cmd.Process.Kill()
+	err := <-gone
+	var exit *exec.ExitError
+	return !errors.As(err, &exit) || exit.Exited()
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
