@@ -21,6 +21,10 @@ seal is listed, and nothing is started until it is accepted.
 Many rows are graded side by side; one that fails does not keep the others from
 being graded.
 
+With a task file TASK, the row in DIR is graded by it instead of the recorded
+task: the file is yours, so nobody is asked. A DIR without a record is graded as
+a tree that no run has left; the record of that is written to --run-dir.
+
 Exit codes: 0 every gating criterion passed; 1 one failed, or the grade itself
 did; 2 the command line is wrong, or consent is missing; 130 interrupted.`
 
@@ -28,7 +32,7 @@ func evaluateCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "evaluate",
 		Usage:       "grade what an agent left in a row directory",
-		ArgsUsage:   "ROW...",
+		ArgsUsage:   "ROW... | TASK DIR",
 		Description: evaluateHelp,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
@@ -39,6 +43,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
 			viewFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
+			&cli.StringFlag{Name: "run-dir", Usage: "write the record of a DIR that no run has left to `PATH`", DefaultText: "a new one in " + runsDir},
 			parallelFlag(),
 			jsonEventsFlag(),
 		},
@@ -51,7 +56,7 @@ func evaluate(c *cli.Context) error {
 	if c.NArg() < 1 {
 		return usage(c, "evaluate takes a row directory, and no argument was given")
 	}
-	if c.NArg() > 1 && c.IsSet("workspace") {
+	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
 		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
 	}
 	options, err := gradeOptions(c)
@@ -61,6 +66,12 @@ func evaluate(c *cli.Context) error {
 	width, err := parallelOf(c)
 	if err != nil {
 		return err
+	}
+	if isTaskForm(c.Args().Slice()) {
+		return evaluateFile(c, c.Args().Get(0), c.Args().Get(1), options)
+	}
+	if c.IsSet("run-dir") {
+		return usage(c, "--run-dir is for a task file and a directory that no run has left")
 	}
 	if c.NArg() == 1 && !c.Bool("json") {
 		return evaluateOne(c, c.Args().First(), options)
@@ -102,17 +113,35 @@ func evaluateOne(c *cli.Context, dir string, o regrade.Options) error {
 		return err
 	}
 	defer row.Close()
+	return evaluateRow(c, row, o)
+}
+
+// evaluateRow grades an open row and prints all of its verdict, or an event of
+// it.
+func evaluateRow(c *cli.Context, row *record.Row, o regrade.Options) error {
+	if c.Bool("json") {
+		shown := newProgress(c, 1)
+		o.Notice, o.Observe = shown, shown.Observe
+	}
 	verdict, err := regrade.Grade(c.Context, row, o)
 	if err != nil {
 		return err
 	}
+	if c.Bool("json") {
+		return ended(exitOf(verdict), nil)
+	}
 	if err := printVerdict(c.App.Writer, verdict); err != nil {
 		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print the verdict (it stands in the record)", Why: err, Do: "read " + record.TaskFile}
 	}
-	if !verdict.Passed() {
-		return verdictFailed()
+	return ended(exitOf(verdict), nil)
+}
+
+// exitOf is the exit code of one verdict.
+func exitOf(v *regrade.Verdict) int {
+	if v.Passed() {
+		return regrade.ExitPassed
 	}
-	return nil
+	return regrade.ExitFailed
 }
 
 // evaluateMany grades rows side by side and prints a line for each.

@@ -47,9 +47,15 @@ dataset:
 	return file
 }
 
-// testImage puts an image into the store.
+// imported are the images that testImage has put into the store.
+var imported = map[string]bool{}
+
+// testImage puts an image into the store, once.
 func testImage(t *testing.T, image testimages.Image) string {
 	t.Helper()
+	if imported[image.Reference] {
+		return image.Reference
+	}
 	host, err := isolation.Start(t.Context(), isolation.Options{Libexec: filepath.Join(buildDir(t), "libexec", "podgrade"), Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +66,7 @@ func testImage(t *testing.T, image testimages.Image) string {
 	if _, err := host.Import(t.Context(), tar, image.Reference, isolation.ImageConfig{User: image.Config.User, Env: image.Config.Env}); err != nil {
 		t.Fatal(err)
 	}
+	imported[image.Reference] = true
 	return image.Reference
 }
 
@@ -158,10 +165,11 @@ func TestKilledRunsAreResumed(t *testing.T) {
 	for done := 0; done < kills; {
 		k := newKilledRun(t, task, scratch)
 		for ended := false; !ended; {
+			after := time.Duration(rand.Int64N(int64(took / 3)))
 			if done >= kills { // the last run comes to its end
-				took *= 1000
+				after = time.Hour
 			}
-			ended = k.killAt(time.Duration(rand.Int64N(int64(took / 3))))
+			ended = k.killAt(after)
 			if !ended {
 				done++
 			}

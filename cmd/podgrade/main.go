@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -38,10 +39,17 @@ func interrupts() []os.Signal {
 	return signals
 }
 
+// alias is the name of the program that podgrade's files and verbs come from:
+// under it podgrade does the same, so that scripts go on to work.
+const alias = "coder-eval"
+
 // run is the whole program; it returns the exit code (design: Errors and exit
 // codes).
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
+	if len(args) > 0 && filepath.Base(args[0]) == alias {
+		app.Name = alias
+	}
 	err := app.RunContext(ctx, optionsFirst(app, args))
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "podgrade: %s\n", policy.NeutralText(err.Error()))

@@ -94,6 +94,14 @@ const (
 	runsVariable = "RUNS_DIR"
 )
 
+// baseOfRuns is the directory of all runs.
+func baseOfRuns() string {
+	if named := os.Getenv(runsVariable); named != "" {
+		return named
+	}
+	return runsDir
+}
+
 func preservations() string {
 	var names []string
 	for _, mode := range regrade.Preservations() {
@@ -236,10 +244,7 @@ func clipReason(text string) string {
 
 // runDir makes the run directory, and the link to the newest.
 func runDir(c *cli.Context) (string, error) {
-	base := runsDir
-	if named, set := os.LookupEnv(runsVariable); set && named != "" {
-		base = named
-	}
+	base := baseOfRuns()
 	path, explicit := c.String("run-dir"), true
 	if path == "" {
 		path, explicit = filepath.Join(base, record.RunID(time.Now())), false

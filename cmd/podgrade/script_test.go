@@ -18,7 +18,7 @@ import (
 const byod = "../../tasks/testdata/coder-eval/tasks/byod_smoke_test.yaml"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"podgrade": main})
+	testscript.Main(m, map[string]func(){"podgrade": main, alias: main})
 }
 
 // TestScripts runs what needs no container; each file's name is what it shows.

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+	"podgrade/tasks/record"
+)
+
+// isTaskForm tells whether the arguments are a task file and what it grades
+// (spec/cli.md 5.1).
+func isTaskForm(args []string) bool {
+	if len(args) != 2 {
+		return false
+	}
+	info, err := os.Stat(args[0])
+	return err == nil && info.Mode().IsRegular()
+}
+
+// evaluateFile grades a row, or a tree that no run has left, by a task file of
+// the operator.
+func evaluateFile(c *cli.Context, file, dir string, o regrade.Options) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return &regrade.Error{Kind: regrade.TaskFault, Tried: "grade", On: dir, Why: errors.New("it is no directory"), Do: "name a row directory, or a directory to grade"}
+	}
+	row, rec, err := readRow(dir)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return evaluateTree(c, file, dir, o)
+	}
+	defer row.Close()
+	if o.Given, err = regrade.GiveFile(file, rec.TaskID, os.LookupEnv); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task\n", policy.Neutral(file))
+	return evaluateRow(c, row, o)
+}
+
+// readRow opens a directory and reads its record; nil when it holds none, or a
+// file of that name that is none.
+func readRow(dir string) (*record.Row, *record.Record, error) {
+	row, err := regrade.OpenRow(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	rec, _, err := row.Read()
+	if err == nil {
+		return row, rec, nil
+	}
+	row.Close()
+	if errors.Is(err, record.ErrNoRecord) {
+		return nil, nil, nil
+	}
+	if errors.Is(err, record.ErrUnreadable) {
+		return nil, nil, nil
+	}
+	return nil, nil, &regrade.Error{Kind: regrade.Refused, Tried: "read the record of", On: dir, Why: err, Do: "restore it, or grade another directory"}
+}
+
+// evaluateTree grades a tree that no run has left; the record of that lies in a
+// directory of its own.
+func evaluateTree(c *cli.Context, file, dir string, o regrade.Options) error {
+	if c.IsSet("workspace") {
+		return usage(c, "--workspace is for a row, and %s is none", dir)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, record.TaskFile)); err == nil {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s is no record, so %s is graded as a tree that no run has left\n", record.TaskFile, policy.Neutral(dir))
+	}
+	given, err := regrade.GiveFile(file, "", os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	path, explicit := c.String("run-dir"), true
+	if path == "" {
+		path, explicit = filepath.Join(baseOfRuns(), record.RunID(time.Now())), false
+	}
+	made, err := record.NewRunDir(path, explicit)
+	if err != nil {
+		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "make the directory of the grade", On: path, Why: err, Do: "name one that you can write to with --run-dir"}
+	}
+	row, err := regrade.NewTree(made, given, version)
+	if err != nil {
+		return err
+	}
+	defer row.Close()
+	fmt.Fprintf(c.App.ErrWriter, "the record of this grade is in %s\n", policy.Neutral(made))
+	o.Given, o.Workspace, o.Run = given, dir, made
+	return evaluateRow(c, row, o)
+}
