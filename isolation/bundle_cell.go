@@ -45,6 +45,7 @@ type cell struct {
 	ends      *pipes
 	stderr    *tail
 	closed    bool
+	answer    func(Call) Reply // of calls of recorded commands; nil: there are none
 
 	container  string    // name of a container of Podman; "": there is none
 	containers int       // of Podman that were made
@@ -125,6 +126,11 @@ func (c *cell) live(ctx context.Context) (*protocol.Client, error) {
 		if err := c.boot(ctx); err != nil {
 			c.end(true, true) // nothing that was half made answers later
 			return nil, err
+		}
+		if c.answer != nil {
+			if err := record(ctx, c.client, c.answer); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return c.client, nil

@@ -38,6 +38,10 @@ type Cell interface {
 	// alive besides it and the commands under way, capped as protocol says.
 	// With ErrAlive one of them could not be ended from inside.
 	EndProcesses(ctx context.Context) ([]Process, error)
+	// Record lets answer answer each call of a recorded command from now on: of
+	// the program that Recorder of Places leads to, under another name. It may
+	// be called from several goroutines.
+	Record(ctx context.Context, answer func(Call) Reply) error
 	// CheckImage tells whether the image's layers are all still there. It comes
 	// after the last criterion and before any verdict is written. The error
 	// wraps ErrNoImage when one is gone.
@@ -82,6 +86,12 @@ type Entry struct {
 	ModTime time.Time         // zero: now
 }
 
+// Call is a call of a recorded command, Reply what the command then does.
+type (
+	Call  = protocol.Call
+	Reply = protocol.Reply
+)
+
 // Process is a process that was alive in a cell.
 type Process = protocol.Process
 
@@ -90,7 +100,12 @@ type Port = protocol.Port
 
 // Places are the directories of a cell as its commands see them: fixed paths
 // in a container, the private views' own on the host.
-type Places struct{ Workspace, TaskDir, Reference string }
+type Places struct {
+	Workspace, TaskDir, Reference string
+	// Recorder is the program that stands in for recorded commands: a link to it
+	// under a command's name is that command.
+	Recorder string
+}
 
 // Order is what Open needs to make a cell: the plan, and the places on the
 // host that the plan's mounts come from.

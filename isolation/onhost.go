@@ -32,7 +32,7 @@ func (c *cell) bootOnHost(ctx context.Context) error {
 	if err := c.views(ctx); err != nil {
 		return err
 	}
-	c.places = Places{Workspace: c.viewPaths["workspace"], TaskDir: c.viewPaths["task-dir"], Reference: c.viewPaths["reference"]}
+	c.places = Places{Workspace: c.viewPaths["workspace"], TaskDir: c.viewPaths["task-dir"], Reference: c.viewPaths["reference"], Recorder: filepath.Join(worker.ToolDir(c.host.run.dir), initName)}
 	watch.lap("views")
 	theirs, err := c.channel()
 	if err != nil {

@@ -68,7 +68,7 @@ func (h *Host) Open(ctx context.Context, o Order) (Cell, error) {
 	return h.openCell(ctx, o, func(c *cell) {
 		c.made.Engine, c.made.EngineReason = engine, reason
 		c.made.Runtime = h.runtime.Path
-		c.places = Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath}
+		c.places = Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath, Recorder: oci.InitPath}
 		c.boot, c.end, c.check = c.bootBundle, c.endBundle, c.checkLayers
 		if engine == EnginePodman {
 			c.boot, c.end, c.check = c.bootPodman, c.endPodman, c.checkContainer

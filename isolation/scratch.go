@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"podgrade/isolation/process"
+	"podgrade/isolation/supervisor"
 	"podgrade/isolation/worker"
 )
 
@@ -29,7 +30,7 @@ type run struct {
 const (
 	runPrefix = "run-"
 	lockName  = "lock"
-	initName  = "podgrade-init"
+	initName  = supervisor.Name
 	// workerName is the worker's program in the libexec directory.
 	workerName = "podgrade-worker"
 )

@@ -151,6 +151,7 @@ type fakeCell struct {
 	ran     []isolation.Command
 	put     map[string]string // content by path
 	ended   []isolation.Process
+	answer  func(isolation.Call) isolation.Reply // of recorded commands
 }
 
 // Put implements isolation.Cell.
@@ -174,6 +175,12 @@ func (c *fakeCell) Put(_ context.Context, base, name string, entry isolation.Ent
 func (c *fakeCell) Remove(_ context.Context, base, name string) error {
 	path := filepath.Join(base, name)
 	maps.DeleteFunc(c.put, func(put, _ string) bool { return put == path || strings.HasPrefix(put, path+"/") })
+	return nil
+}
+
+// Record implements isolation.Cell.
+func (c *fakeCell) Record(_ context.Context, answer func(isolation.Call) isolation.Reply) error {
+	c.answer = answer
 	return nil
 }
 
@@ -243,7 +250,7 @@ func (c *fakeCell) Places() isolation.Places {
 	if c.host {
 		return isolation.Places{Workspace: oci.WorkspacePath, TaskDir: "/private/task", Reference: "/private/reference"}
 	}
-	return isolation.Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath}
+	return isolation.Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath, Recorder: oci.InitPath}
 }
 
 func (c *fakeCell) CheckImage(context.Context) error { return c.engines.layers }

@@ -1,5 +1,6 @@
-// Command podgrade-init is PID 1 of every cell. It is started by an engine,
-// never by hand; package supervisor says what it does.
+// Command podgrade-init is PID 1 of every cell, and under other names stands in
+// for recorded commands. It is started by an engine, never by hand; package
+// supervisor says what it does.
 package main
 
 import (
@@ -9,5 +10,5 @@ import (
 )
 
 func main() {
-	os.Exit(supervisor.Main(os.Args[1:]))
+	os.Exit(supervisor.Main(os.Args))
 }

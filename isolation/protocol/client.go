@@ -39,6 +39,8 @@ type Client struct {
 	err    error      // why the channel ended; nil while it is open
 	nextID uint32
 	calls  map[uint32]*call
+	reply  func(Call) Reply // nil: nobody asked for calls
+	asking chan struct{}    // holds one for each call that is being answered
 }
 
 // call is one request under way.
@@ -63,6 +65,8 @@ func NewClient(r io.Reader, w io.Writer) *Client {
 		greet: make(chan Hello, 1),
 		done:  make(chan struct{}),
 		calls: map[uint32]*call{},
+
+		asking: make(chan struct{}, maxAsking),
 	}
 	go c.read(NewReader(r))
 	return c
@@ -100,6 +104,46 @@ func (c *Client) Hello(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the supervisor's greeting: %w", ctx.Err())
 	}
+}
+
+// Answer says who answers calls of recorded commands. It comes before the first
+// OpRecord. Calls that are made one after another are answered in their order.
+func (c *Client) Answer(reply func(Call) Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reply = reply
+}
+
+// maxAsking bounds the calls that are being answered at once. The supervisor
+// sends fewer.
+const maxAsking = 32
+
+// called answers one call.
+func (c *Client) called(payload []byte) error {
+	asked, err := ParseCall(payload)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	reply := c.reply
+	c.mu.Unlock()
+	if reply == nil {
+		return fmt.Errorf("%w: the supervisor hands on a call that nobody wants", ErrFrame)
+	}
+	select {
+	case c.asking <- struct{}{}:
+	default:
+		return fmt.Errorf("%w: the supervisor hands on more than %d calls at once", ErrFrame, maxAsking)
+	}
+	go func() {
+		defer func() { <-c.asking }()
+		answer := reply(asked)
+		answer.ID = asked.ID
+		if err := c.w.WriteJSON(KindReply, answer); err != nil {
+			c.end(fmt.Errorf("write to the supervisor: %w", err))
+		}
+	}()
+	return nil
 }
 
 // Do sends a request and returns its answer, all parts put together; it
@@ -240,6 +284,8 @@ func (c *Client) frame(kind Kind, payload []byte) error {
 			k.write(stream, data)
 		}
 		return err
+	case KindCall:
+		return c.called(payload)
 	case KindAnswer:
 		a, err := ParseAnswer(payload)
 		if err != nil {

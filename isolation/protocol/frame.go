@@ -36,6 +36,8 @@ const (
 	KindAnswer  Kind = 'A' // JSON Answer, cell to host, ends a request unless More is set
 	KindOutput  Kind = 'O' // chunk header (request id, stream), then bytes; cell to host
 	KindInput   Kind = 'I' // the same; host to cell
+	KindCall    Kind = 'C' // JSON Call, cell to host, and to the supervisor in the cell
+	KindReply   Kind = 'R' // JSON Reply, the other way
 )
 
 // Stream says which stream of a request a chunk belongs to.

@@ -22,6 +22,7 @@ const (
 	OpPut     Op = "put"     // make a file, a directory or a symbolic link
 	OpRemove  Op = "remove"  // remove a file, or a directory with all below it
 	OpKillAll Op = "killall" // end every process but the supervisor
+	OpRecord  Op = "record"  // hand the calls of recorded commands to the host from now on
 	OpOpen    Op = "open"    // try system calls that must be refused
 )
 

@@ -30,8 +30,10 @@ const (
 	ExitSetup    = 5 // a defence of its own could not be set up
 )
 
-// Arguments that choose what podgrade-init is.
+// Names and arguments that choose what podgrade-init is.
 const (
+	// Name is that of the binary. Under any other it is a recorded command.
+	Name = "podgrade-init"
 	// ArgHost makes it a supervisor without a container: not PID 1, it keeps
 	// hold of its descendants as their subreaper.
 	ArgHost = "--host"
@@ -46,14 +48,22 @@ type supervisor struct {
 	paths     resolver
 	attempts  func() uint64 // packets that found no route so far
 	lost      func()        // called when the channel cannot be written
+	recorder  recorder
 
 	mu       sync.Mutex
 	underWay map[uint32]bool
 	inboxes  map[uint32]*inbox // of requests whose input has not ended
 }
 
-// Main is podgrade-init: it returns its exit status.
-func Main(args []string) int {
+// Main is podgrade-init, called as argv[0]: it returns its exit status.
+func Main(argv []string) int {
+	if len(argv) == 0 {
+		argv = []string{Name}
+	}
+	args := argv[1:]
+	if tool, ok := recordedName(argv[0]); ok {
+		return call(tool, args)
+	}
 	switch {
 	case len(args) == 0:
 		return supervise(false)
@@ -123,6 +133,8 @@ func (s *supervisor) serve(in *protocol.Reader) int {
 			err = s.request(payload)
 		case protocol.KindInput:
 			err = s.input(payload)
+		case protocol.KindReply:
+			err = s.reply(payload)
 		default:
 			err = fmt.Errorf("a frame of kind %q, which it never sends", byte(kind))
 		}
@@ -213,6 +225,8 @@ func (s *supervisor) answer(q protocol.Request, in *inbox) {
 		a = s.remove(q.Path)
 	case protocol.OpKillAll:
 		a.Kill = s.killAll()
+	case protocol.OpRecord:
+		a = s.record()
 	case protocol.OpOpen:
 		a = open(q.Calls)
 	}

@@ -97,3 +97,21 @@ func swap(args []string) {
 	say("swap", err)
 	fmt.Printf("swapped: %d\n", swapped)
 }
+
+// calls speaks to the socket of recorded commands as none would: nothing, half a
+// frame, frames of other kinds, a length beyond all bounds, many at once that
+// stay. Args: its name.
+func calls(args []string) {
+	var err error
+	for _, text := range []string{"", "\x00", "\x00\x00\x00\x05C{", "\xff\xff\xff\xffC", "\x00\x00\x00\x03C{}", "\x00\x00\x00\x03Q{}", "\x00\x00\x00\x03R{}", "\x00\x00\x00\x05Cnull", "\x00\x00\x00\x02C[", "rubbish, and a lot of it"} {
+		var conn net.Conn
+		if conn, err = net.Dial("unix", args[0]); err != nil {
+			break
+		}
+		conn.Write([]byte(text))
+		if len(text)%2 == 0 {
+			conn.Close()
+		}
+	}
+	say("calls", err)
+}

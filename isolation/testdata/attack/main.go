@@ -43,6 +43,7 @@ var attacks = map[string]func(args []string){
 	"fill":      fill,
 	"listen":    listen,
 	"swap":      swap,
+	"calls":     calls,
 }
 
 func main() {
