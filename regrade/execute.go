@@ -56,6 +56,7 @@ type execution struct {
 	logs      *logs
 	cell      isolation.Cell
 	front     []string // directories that come first on PATH
+	recorders *recorders
 
 	context         string // digest of the build context
 	referenceDigest string
@@ -202,6 +203,11 @@ func (e *execution) settle(ctx context.Context) error {
 		if e.alive, err = e.cell.EndProcesses(ctx); err != nil && !errors.Is(err, isolation.ErrAlive) {
 			return err
 		}
+	}
+	if err := e.recorders.finish(ctx); isOutcome(err) {
+		e.warn("the log of recorded commands stays as the agent left it: " + err.Error())
+	} else if err != nil {
+		return err
 	}
 	order := isolation.Settle{KeepState: e.keepsState()}
 	if e.workingDir() != "" {

@@ -27,28 +27,47 @@ type recorders struct {
 	recorder  *criteria.Recorder
 }
 
-// recordCLI sets up what a task's record_cli asks for: links under the
-// commands' names in the workspace, an empty log beside them, and the answers.
-// With keepLog, in a grade, the log that is there stays.
-func recordCLI(ctx context.Context, cell isolation.Cell, workspace string, entries []tasks.RecordCLI, keepLog bool) (*recorders, error) {
+// recordCLI sets up what the task's record_cli asks for. A name that a mock
+// directory provides too is a fault of the task.
+func (e *execution) recordCLI(ctx context.Context) error {
+	entries := e.task.Sandbox.RecordCLI
+	for _, dir := range e.accepted.Setup().MockDirs {
+		for _, entry := range entries {
+			switch _, err := e.cell.Stat(ctx, e.root(), path.Join(dir, entry.Tool)); {
+			case err == nil:
+				return setupFailed("record_cli: " + entry.Tool + " is in the mock directory " + dir + " too")
+			case !badPlace(err):
+				return err
+			}
+		}
+	}
+	var err error
+	if e.recorders, err = setUpRecorders(ctx, e.cell, e.root(), entries); err != nil {
+		return err
+	}
+	e.front = append(e.recorders.front(), e.front...)
+	return nil
+}
+
+// setUpRecorders makes links under the commands' names in the workspace and an
+// empty log beside them, and answers the calls from then on.
+func setUpRecorders(ctx context.Context, cell isolation.Cell, workspace string, entries []tasks.RecordCLI) (*recorders, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
 	recorder, err := criteria.NewRecorder(entries)
 	if err != nil {
-		return nil, err
+		return nil, setupFailed(err.Error())
 	}
 	r := &recorders{cell: cell, workspace: workspace, recorder: recorder}
-	for _, tool := range criteria.Tools(entries) {
+	for _, entry := range entries {
 		link := isolation.Entry{Type: protocol.Symlink, Target: cell.Places().Recorder}
-		if err := cell.Put(ctx, workspace, path.Join(recorderDir, tool), link, nil); err != nil {
-			return nil, err
+		if err := cell.Put(ctx, workspace, path.Join(recorderDir, entry.Tool), link, nil); err != nil {
+			return nil, templateFault("record_cli", err)
 		}
 	}
-	if !keepLog {
-		if err := r.write(ctx, ""); err != nil {
-			return nil, err
-		}
+	if err := r.write(ctx, ""); err != nil {
+		return nil, templateFault("record_cli", err)
 	}
 	return r, cell.Record(ctx, r.answer)
 }
@@ -78,36 +97,29 @@ func (r *recorders) finish(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	if err := r.cell.Remove(ctx, r.workspace, callLogError); err != nil {
-		return err
-	}
 	return r.write(ctx, r.recorder.Log())
 }
 
 // write puts a log into the workspace, in place of all that is at its path or
 // on the way to it.
 func (r *recorders) write(ctx context.Context, log string) error {
-	entry := isolation.Entry{Type: protocol.Regular, Mode: 0o644}
-	err := r.cell.Put(ctx, r.workspace, callLog, entry, strings.NewReader(log))
-	if isOutcome(err) {
-		for _, name := range []string{callLog, recorderDir} { // a directory or a link in the way
-			if err := r.cell.Remove(ctx, r.workspace, name); err != nil {
-				return err
-			}
-			if err = r.cell.Put(ctx, r.workspace, callLog, entry, strings.NewReader(log)); !isOutcome(err) {
-				return err
-			}
+	dir := isolation.Entry{Type: protocol.Directory, Mode: 0o755}
+	err := r.cell.Put(ctx, r.workspace, recorderDir, dir, nil)
+	if errors.Is(err, isolation.ErrNotDir) {
+		if err = r.cell.Remove(ctx, r.workspace, recorderDir); err == nil {
+			err = r.cell.Put(ctx, r.workspace, recorderDir, dir, nil)
 		}
 	}
-	return err
+	for _, name := range []string{callLog, callLogError} {
+		if err == nil {
+			err = r.cell.Remove(ctx, r.workspace, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.cell.Put(ctx, r.workspace, callLog, isolation.Entry{Type: protocol.Regular, Mode: 0o644}, strings.NewReader(log))
 }
 
 // isOutcome tells whether err says something about the workspace.
-func isOutcome(err error) bool {
-	for _, known := range []error{isolation.ErrNotExist, isolation.ErrEscapes, isolation.ErrNotDir, isolation.ErrDenied} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
-}
+func isOutcome(err error) bool { return err != nil && badPlace(err) }

@@ -13,11 +13,11 @@ import (
 func TestRecordedCommandsOfARow(t *testing.T) {
 	cell := &fakeCell{}
 	const log = oci.WorkspacePath + "/cli_mocks/calls.jsonl"
-	r, err := recordCLI(t.Context(), cell, oci.WorkspacePath, []tasks.RecordCLI{{Tool: "uip", ExitCode: 1, Stdout: "none\n"}, {Tool: "kubectl"}}, false)
+	r, err := setUpRecorders(t.Context(), cell, oci.WorkspacePath, []tasks.RecordCLI{{Tool: "uip", ExitCode: 1, Stdout: "none\n"}, {Tool: "kubectl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, ok := cell.put[log]; !ok || text != "" || len(cell.put) != 3 || cell.put[oci.WorkspacePath+"/cli_mocks/uip"] != oci.InitPath {
+	if text, ok := cell.put[log]; !ok || text != "" || len(cell.put) != 4 || cell.put[oci.WorkspacePath+"/cli_mocks/uip"] != oci.InitPath {
 		t.Errorf("made was %q", cell.put)
 	}
 	if front := r.front(); !slices.Equal(front, []string{oci.WorkspacePath + "/cli_mocks"}) {
@@ -37,10 +37,7 @@ func TestRecordedCommandsOfARow(t *testing.T) {
 	if _, told := cell.put[log+".error"]; cell.put[log] != reply.Line+"\n" || told {
 		t.Errorf("the log is %q, an error beside it %v", cell.put[log], told)
 	}
-	if _, err := recordCLI(t.Context(), cell, oci.WorkspacePath, []tasks.RecordCLI{{Tool: "uip"}}, true); err != nil || cell.put[log] == "" {
-		t.Errorf("a log that was to be kept: %q, %v", cell.put[log], err)
-	}
-	none, err := recordCLI(t.Context(), cell, oci.WorkspacePath, nil, false)
+	none, err := setUpRecorders(t.Context(), cell, oci.WorkspacePath, nil)
 	if err != nil || none.front() != nil || none.finish(t.Context()) != nil {
 		t.Errorf("without recorded commands: %+v, %v", none, err)
 	}

@@ -26,7 +26,7 @@ func (e *execution) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{e.mocks, e.python, e.node, e.preRun} {
+	for _, step := range []func(context.Context) error{e.mocks, e.recordCLI, e.python, e.node, e.preRun} {
 		if err := step(ctx); err != nil {
 			return err
 		}

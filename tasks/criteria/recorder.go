@@ -80,15 +80,6 @@ func checkReply(tool, stdout, stderr string) error {
 	return nil
 }
 
-// Tools are the recorded commands, in the task's order.
-func Tools(entries []tasks.RecordCLI) []string {
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Tool)
-	}
-	return names
-}
-
 // Call answers one call, and logs it. fault says why argv is not what the
 // command was called with; "": it is.
 func (r *Recorder) Call(name string, argv []string, fault string) RecordedReply {
