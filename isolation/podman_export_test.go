@@ -25,3 +25,12 @@ func KillService(h *Host) {
 
 // Demultiplex is what takes the streams of a container apart.
 var Demultiplex = demultiplex
+
+// ServiceSocket starts Podman's service and returns the path of its socket.
+func ServiceSocket(ctx context.Context, h *Host) (string, error) {
+	s, err := h.podmanService(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.socket(), nil
+}

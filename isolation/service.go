@@ -46,9 +46,18 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 		os.RemoveAll(h.service.dir)
 		h.service = nil
 	}
+	theirs, err := containerHost()
+	if err != nil {
+		return nil, err
+	}
 	s, err := h.startService(ctx)
 	if err != nil {
 		return nil, &Fault{Tried: "start Podman's service", Why: err, Do: "check that `podman info` works for this user"}
+	}
+	if err := checkStore(ctx, theirs, s.socket()); err != nil {
+		s.cancel()
+		<-s.ended
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
 	h.service = s
 	return s, nil
