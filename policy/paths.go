@@ -118,8 +118,8 @@ func (t *terms) referenceOf(r Request, taskDir string) error {
 const mostEntries = 256
 
 // searchPathOf keeps the entries of the recorded PATH that may stand before
-// the host's own: absolute, a directory, and nowhere in the row directory or
-// the run that holds it (spec/regrade.md 1.8). In a cell the supervisor does
+// the host's own: absolute, a directory, and nowhere in the run
+// (spec/regrade.md 1.8). In a cell the supervisor does
 // the same with the cell's own files.
 func (t *terms) searchPathOf(r Request) {
 	entries := strings.Split(r.SearchPath, ":")
@@ -128,7 +128,7 @@ func (t *terms) searchPathOf(r Request) {
 			continue
 		}
 		dir, err := resolvedDir(entry)
-		if err != nil || within(dir, runRoot(r.RowDir)) || onPath(dir, r.Lookup) || slices.Contains(t.searchPath, dir) {
+		if err != nil || within(dir, r.RunDir) || onPath(dir, r.Lookup) || slices.Contains(t.searchPath, dir) {
 			continue
 		}
 		t.searchPath = append(t.searchPath, dir)
@@ -136,11 +136,6 @@ func (t *terms) searchPathOf(r Request) {
 	if len(t.searchPath) > 0 {
 		t.add(SearchPath, strings.Join(t.searchPath, ":"), "commands on this host look for programs there first")
 	}
-}
-
-// runRoot is three above the row directory: <run>/<variant>/<task>/<NN>.
-func runRoot(rowDir string) string {
-	return filepath.Dir(filepath.Dir(filepath.Dir(rowDir)))
 }
 
 // onPath tells whether the host looks there anyway, so that naming it would

@@ -29,7 +29,7 @@ func request(t *testing.T, change func(*Request)) Request {
 	task.Sandbox.Docker.Network = tasks.NetworkBridge
 	task.Sandbox.Docker.EnvPassthrough = []string{"API_KEY", "HOME", "UNSET"}
 	r := Request{
-		Task: task, Phase: oci.Grade, Place: InCell, TaskFile: file, RowDir: filepath.Join(dir, "run/default/t/00"),
+		Task: task, Phase: oci.Grade, Place: InCell, TaskFile: file, RunDir: filepath.Join(dir, "run"),
 		Lookup: func(name string) (string, bool) {
 			value, ok := map[string]string{"API_KEY": "secret", "HOME": "/home/me", "ODD": "odd"}[name]
 			return value, ok
@@ -180,7 +180,7 @@ func TestAHostThatOnlyReads(t *testing.T) {
 	reading := func(r *Request) {
 		r.Place = OnHost
 		r.Task.SuccessCriteria = tasks.Criteria{&tasks.FileExists{Path: "x"}}
-		r.Task.Reference = &tasks.Reference{Directory: r.RowDir[:strings.Index(r.RowDir, "/run/")]}
+		r.Task.Reference = &tasks.Reference{Directory: filepath.Dir(r.RunDir)}
 	}
 	if _, err := Consent(request(t, reading), Answer{}, new(bytes.Buffer)); err == nil {
 		t.Error("a path that a record names is read without any answer")

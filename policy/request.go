@@ -39,8 +39,9 @@ type Request struct {
 	RecordedNetwork bool
 	// TaskFile is the recorded path of the task file; "" when none is recorded.
 	TaskFile string
-	// RowDir is the row directory, absolute: nothing in it may be put on PATH.
-	RowDir string
+	// RunDir is the directory of the run that the row belongs to, absolute:
+	// nothing in it may be put on PATH.
+	RunDir string
 	// SearchPath is the recorded PATH of the agent.
 	SearchPath string
 	// Passed names the host variables that the agent's cell had; nil: the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -162,7 +163,7 @@ func (g *grading) read() error {
 			Do: "name a row directory: RUN/VARIANT/TASK/NN"}
 	}
 	if err != nil {
-		return &Error{Kind: Refused, Tried: "read the record of", On: g.row.Dir, Why: err, Do: "restore it, or execute the row again"}
+		return &Error{Kind: kindOfReading(err), Tried: "read the record of", On: g.row.Dir, Why: err, Do: "restore it, or execute the row again"}
 	}
 	g.task, err = g.taskOf()
 	if err == nil && len(g.task.SuccessCriteria) == 0 {
@@ -173,6 +174,16 @@ func (g *grading) read() error {
 			Do: "execute the row again with a task file that podgrade reads"}
 	}
 	return authorErrors(g.row.Dir, g.task)
+}
+
+// kindOfReading tells a disk that gave an error from a record that is none: the
+// one may work the next time.
+func kindOfReading(err error) Kind {
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrPermission) {
+		return Infrastructure
+	}
+	return Refused
 }
 
 // taskOf is the task that the row is graded by.
@@ -289,7 +300,7 @@ func (g *grading) consent() error {
 		Pin:             record.Pin(g.record.Environment),
 		RecordedNetwork: g.network() == NetworkRecorded,
 		TaskFile:        file,
-		RowDir:          g.row.Dir,
+		RunDir:          g.run(),
 		SearchPath:      g.record.Environment.Text(record.CommandBasePath),
 		PostRunDone:     g.postRunDone(),
 		Passed:          passed(g.record.Environment),
@@ -494,14 +505,16 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 
 // hidden are the directories that no view may show: the run, which holds the
 // records and workspaces of all rows, and above all the answers in them.
-func (g *grading) hidden() []string {
+func (g *grading) hidden() []string { return []string{g.run()} }
+
+// run is the directory of the run that the row belongs to.
+func (g *grading) run() string {
 	if g.options.Run != "" {
-		return []string{g.options.Run}
+		return g.options.Run
 	}
-	if run, err := record.OwningRun(g.row.Dir); err == nil {
-		return []string{run}
-	}
-	return []string{g.row.Dir}
+	return record.RunOf(g.row.Dir, record.Identity{
+		VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate(),
+	})
 }
 
 // asUser is the image with the user that its task names instead.

@@ -111,3 +111,26 @@ func TestCreateMakesNothingElsewhere(t *testing.T) {
 		t.Errorf("made through a link: %v", left)
 	}
 }
+
+func TestRunOf(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"owned/run.json":               `{"task_results": []}`,
+		"owned/v/s/row/02/x":           "",
+		"interrupted/v/s/row/02/x":     "",
+		"elsewhere/rows/of/mine/x":     "",
+		"tool/run.json":                `{"name": "x"}`,
+		"tool/v/s/row/02/x":            "",
+		"owned/v/s/row/02/artifacts/x": "",
+	})
+	id := Identity{VariantID: "v", TaskID: "s/row", Replicate: 2}
+	for row, want := range map[string]string{
+		"owned/v/s/row/02":       "owned",
+		"interrupted/v/s/row/02": "interrupted",
+		"tool/v/s/row/02":        "tool",
+		"elsewhere/rows/of/mine": "elsewhere/rows/of/mine",
+	} {
+		if got := RunOf(filepath.Join(dir, row), id); got != filepath.Join(dir, want) {
+			t.Errorf("%s belongs to %s, want %s", row, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // ErrNoRun: no directory above the row is a run directory.
@@ -62,6 +63,19 @@ func OwningRun(rowDir string) (string, error) {
 		}
 	}
 	return "", ErrNoRun
+}
+
+// RunOf returns the run directory of a row, whether it has a summary yet or
+// not: the one that owns it, else the one below which the record says that the
+// row lies, else the row directory itself.
+func RunOf(rowDir string, id Identity) string {
+	if run, err := OwningRun(rowDir); err == nil {
+		return run
+	}
+	if run, below := strings.CutSuffix(rowDir, "/"+id.String()); below && run != "" {
+		return run
+	}
+	return rowDir
 }
 
 func isRun(dir string) bool {
