@@ -163,7 +163,11 @@ func (g *grading) read() error {
 			Do: "name a row directory: RUN/VARIANT/TASK/NN"}
 	}
 	if err != nil {
-		return &Error{Kind: kindOfReading(err), Tried: "read the record of", On: g.row.Dir, Why: err, Do: "restore it, or execute the row again"}
+		kind, do := kindOfReading(err), "restore it, or execute the row again"
+		if kind == Infrastructure {
+			do = "see to the disk, and grade it again"
+		}
+		return &Error{Kind: kind, Tried: "read the record of", On: g.row.Dir, Why: err, Do: do}
 	}
 	g.task, err = g.taskOf()
 	if err == nil && len(g.task.SuccessCriteria) == 0 {
