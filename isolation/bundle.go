@@ -29,7 +29,7 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	h.mu.Unlock()
 	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
 	choose(c)
-	if err := errors.Join(c.limitsFault(), c.stateFault()); err != nil {
+	if err := errors.Join(c.limitsFault(), c.stateFault(), c.workingDirFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.boot(ctx); err != nil {
@@ -54,12 +54,12 @@ func (c *cell) bootBundle(ctx context.Context) error {
 	if facts.Shell {
 		c.made.Shell = "/bin/sh"
 	}
-	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create})
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create, WorkingDir: c.order.WorkingDir})
 	if err != nil {
-		return &Fault{Tried: "find a home for the image's user", Why: c.host.workerFault(err)}
+		return homeFault(c.order.WorkingDir, c.host.workerFault(err))
 	}
 	c.made.Home = home.Path
-	if err := c.views(ctx); err != nil {
+	if err := errors.Join(c.views(ctx), c.layCapture(ctx)); err != nil {
 		return err
 	}
 	watch.lap("views")

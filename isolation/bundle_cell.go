@@ -38,7 +38,9 @@ type cell struct {
 	user      oci.User
 	binds     []oci.Bind        // of the views
 	viewPaths map[string]string // on the host, by name; nil: not made yet
-	lent      *lent             // an execute cell's workspace; nil: there is none, or it was taken back
+	laid      bool              // the captured workspace is in the root, see layCapture
+	settled   bool
+	lent      *lent // an execute cell's workspace; nil: there is none, or it was taken back
 	made      Made
 	process   *os.Process      // of a supervisor on the host
 	client    *protocol.Client // nil: ended by a command, made again when needed
@@ -252,7 +254,7 @@ func (c *cell) endBundle(kill, keep bool) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep, Hold: keep && c.order.Create})
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep, Hold: keep && c.keepsRoot()})
 	if c.ends != nil {
 		if err == nil {
 			<-c.ends.drained
@@ -269,6 +271,10 @@ func (c *cell) endBundle(kill, keep bool) string {
 	}
 	return fmt.Sprintf("exit code %d", reply.End.Code)
 }
+
+// keepsRoot tells whether the root file system stays when a command has ended
+// the cell: what was done in it is the row's.
+func (c *cell) keepsRoot() bool { return c.order.Create || c.order.WorkingDir != "" }
 
 // Close implements Cell.
 func (c *cell) Close() error {

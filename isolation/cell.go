@@ -125,6 +125,16 @@ type Order struct {
 	// is made in it, until Settle or Close. There is no task directory and no
 	// reference, but an empty directory of the user's at oci.TaskDirPath.
 	Create bool
+	// WorkingDir is where the image has the workspace: nothing is mounted there,
+	// and Places says so. In an execute cell there is no Workspace then: what
+	// is there is captured when the cell is settled. In a grade it is there in
+	// the state layer; without one what was captured, Workspace, is laid over
+	// the image's directory. "": the workspace is mounted at
+	// oci.WorkspacePath.
+	WorkingDir string
+	// Ignore are the base names that the capture left out (path.Match
+	// patterns): what the image has of them stays when it is laid over.
+	Ignore []string
 	// State is the diff id of a kept state layer, which lies above the image; "": none.
 	State string
 	// View is one of Views; "": ViewAuto.

@@ -31,14 +31,14 @@ type lent struct {
 func lentDir(run string) string { return filepath.Join(run, "lent") }
 
 // noteLent writes the note before the directory changes hands.
-func (c *cell) noteLent() error {
+func (c *cell) noteLent(workspace string) error {
 	var st unix.Stat_t
-	if err := unix.Stat(c.order.Workspace, &st); err != nil {
-		return &Fault{Tried: "use the workspace", On: c.order.Workspace, Why: err}
+	if err := unix.Stat(workspace, &st); err != nil {
+		return &Fault{Tried: "use the workspace", On: workspace, Why: err}
 	}
-	path, err := filepath.Abs(c.order.Workspace)
+	path, err := filepath.Abs(workspace)
 	if err != nil {
-		return &Fault{Tried: "use the workspace", On: c.order.Workspace, Why: err}
+		return &Fault{Tried: "use the workspace", On: workspace, Why: err}
 	}
 	dir := lentDir(c.host.run.dir)
 	l := &lent{Path: path, Dev: st.Dev, Ino: st.Ino, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, note: filepath.Join(dir, c.name)}
@@ -83,6 +83,9 @@ func (l *lent) open() (*os.File, error) {
 // takeBack gives the caller what the image's user has in the workspace, and
 // says what is in it.
 func (h *Host) takeBack(ctx context.Context, l *lent) (worker.Reply, error) {
+	if l == nil {
+		return worker.Reply{}, nil
+	}
 	dir, err := l.open()
 	if err == nil {
 		defer dir.Close()
@@ -153,7 +156,7 @@ func lentBy(run string) []*lent {
 // lendWorkspace makes the caller's empty directory the workspace of an execute
 // cell.
 func (c *cell) lendWorkspace(ctx context.Context) error {
-	if err := c.noteLent(); err != nil {
+	if err := c.noteLent(c.order.Workspace); err != nil {
 		return err
 	}
 	reply, err := c.view(ctx, &worker.View{

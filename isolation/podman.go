@@ -113,12 +113,12 @@ func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) erro
 	if err != nil {
 		return err
 	}
-	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create})
+	home, err := c.ask(ctx, worker.Request{Op: worker.OpHome, User: &c.user, Create: c.order.Create, WorkingDir: c.order.WorkingDir})
 	if err != nil {
 		return fmt.Errorf("find a home for the image's user: %w", err)
 	}
 	c.made.Home = home.Path
-	return nil
+	return c.layCapture(ctx)
 }
 
 // detachGrace is how long after the end of a container's first process its last

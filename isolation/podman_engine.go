@@ -69,6 +69,9 @@ func (h *Host) Open(ctx context.Context, o Order) (Cell, error) {
 		c.made.Engine, c.made.EngineReason = engine, reason
 		c.made.Runtime = h.runtime.Path
 		c.places = Places{Workspace: oci.WorkspacePath, TaskDir: oci.TaskDirPath, Reference: oci.ReferencesPath, Recorder: oci.InitPath}
+		if o.WorkingDir != "" {
+			c.places.Workspace = o.WorkingDir
+		}
 		c.boot, c.end, c.check = c.bootBundle, c.endBundle, c.checkLayers
 		if engine == EnginePodman {
 			c.boot, c.end, c.check = c.bootPodman, c.endPodman, c.checkContainer

@@ -10,10 +10,11 @@ import (
 
 // Settle says what is taken of an execute cell.
 type Settle struct {
-	// Capture is an existing empty directory on the host, which gets the tree
-	// at Order.WorkingDir; "": none.
+	// Capture is an existing empty directory of the caller's, which gets the tree
+	// at Order.WorkingDir; "" where the order has none.
 	Capture string
-	// Ignore are base names that the capture leaves out, at every level.
+	// Ignore are patterns (path.Match) of base names that the capture leaves
+	// out, at every level.
 	Ignore []string
 	// KeepState keeps what changed outside of the workspace as a state layer.
 	KeepState bool
@@ -48,16 +49,31 @@ type StateLayer struct {
 func (c *cell) Settle(ctx context.Context, s Settle) (Settled, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lent == nil {
+	if !c.order.Create || c.settled || c.isClosed() {
 		return Settled{}, &Fault{Tried: "settle the cell", Why: errors.New("it is no execute cell, or it was settled or closed before")}
 	}
+	if (c.order.WorkingDir != "") != (s.Capture != "") {
+		return Settled{}, &Fault{Tried: "settle the cell", Why: errors.New("a capture is for a cell with a working directory, and for none else")}
+	}
 	c.end(false, true)
-	c.closed = true
+	c.closed, c.settled = true, true
+	excluded, err := c.capture(ctx, s)
+	if err != nil {
+		return Settled{}, err
+	}
 	settled, err := c.takeBackLent(ctx)
+	settled.Excluded = excluded
 	if err == nil && s.KeepState {
 		settled.State, err = c.keepState(ctx)
 	}
 	return settled, err
+}
+
+// isClosed tells whether the cell was closed, not only lost.
+func (c *cell) isClosed() bool {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	return !c.host.open[c]
 }
 
 // keepState keeps what changed outside of the workspace.

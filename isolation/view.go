@@ -41,10 +41,16 @@ func (c *cell) views(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.order.Create {
+	if c.order.WorkingDir != "" {
+		if err := c.inImage(ctx); err != nil || c.order.Create {
+			return err
+		}
+	} else if c.order.Create {
 		return c.lendWorkspace(ctx)
 	}
-	c.viewPaths = map[string]string{}
+	if c.viewPaths == nil {
+		c.viewPaths = map[string]string{}
+	}
 	for _, v := range []struct {
 		name, source, destination string
 		kind                      worker.ViewKind
@@ -54,7 +60,7 @@ func (c *cell) views(ctx context.Context) error {
 		{"task-dir", c.order.TaskDir, oci.TaskDirPath, worker.ViewCopy, true},
 		{"reference", c.order.Reference, oci.ReferencesPath, worker.ViewCopy, true},
 	} {
-		if v.source == "" {
+		if v.source == "" || !v.readOnly && c.order.WorkingDir != "" {
 			continue
 		}
 		var most tree.Bound

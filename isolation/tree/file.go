@@ -27,7 +27,7 @@ func (w *walker) regular(src, dst *directory, base string, listed *unix.Stat_t) 
 	}
 	w.note(src, base, &st)
 	if st.Nlink > 1 {
-		id := FileID{st.Dev, st.Ino}
+		id := w.identity(src, base, &st)
 		if known, ok := w.links[id]; ok {
 			w.noteBytes([]byte("link to " + known.dir.path(known.base)))
 			return w.hardLink(src, dst, known, base)
@@ -54,6 +54,24 @@ func (w *walker) regular(src, dst *directory, base string, listed *unix.Stat_t) 
 		return err
 	}
 	return w.attributes(to, src, base, &st, attrs)
+}
+
+// identity is the same for all names of a file.
+func (w *walker) identity(d *directory, base string, st *unix.Stat_t) FileID {
+	id := FileID{st.Dev, st.Ino}
+	if w.o.Upper == 0 {
+		return id
+	}
+	dir, err := openBelow(w.o.Upper, d.parts(""))
+	if err != nil {
+		return id // nothing changed there
+	}
+	defer unix.Close(dir)
+	var upper unix.Stat_t
+	if unix.Fstatat(dir, base, &upper, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		id = FileID{upper.Dev, upper.Ino}
+	}
+	return id
 }
 
 func (w *walker) hardLink(src, dst *directory, known first, base string) error {

@@ -38,6 +38,9 @@ type Report struct {
 	Hazards []string
 	// Skipped is how many directories were left out because of Options.Skip.
 	Skipped int
+	// Excluded is how many entries were left out because of Options.Ignore, a
+	// directory counting as one.
+	Excluded int
 }
 
 // MaxHazards caps Report.Hazards, MaxHazard the bytes of each: names are the
@@ -58,6 +61,16 @@ type Options struct {
 	// Filter drops .git directories and symbolic links that lead out of the
 	// tree: for what a task brings along.
 	Filter bool
+	// Ignore are patterns (path.Match) of base names that are left out at every
+	// level.
+	Ignore []string
+	// Into copies into a directory with something in it: directories are merged,
+	// other entries replaced.
+	Into bool
+	// Upper is the upper directory of the overlay whose root src is; 0: there is
+	// none. Through an overlay two names of one file may be two files: the upper
+	// directory knows.
+	Upper int `json:"-"`
 	// Skip are directories that are left out wherever they are met.
 	Skip []FileID
 }
@@ -84,17 +97,18 @@ func Digest(ctx context.Context, src int, o Options) (Report, error) {
 const noCopy = -1
 
 type walker struct {
-	ctx     context.Context // of the whole walk: it may take as long as the tree is large
-	o       Options
-	digest  hash.Hash
-	entries int
-	bytes   int64
-	hazards []string
-	skipped int
-	links   map[FileID]first
-	buf     []byte
-	dstRoot int  // noCopy: none
-	meta    bool // the copy has all but the bytes, see Metadata
+	ctx      context.Context // of the whole walk: it may take as long as the tree is large
+	o        Options
+	digest   hash.Hash
+	entries  int
+	bytes    int64
+	hazards  []string
+	skipped  int
+	excluded int
+	links    map[FileID]first
+	buf      []byte
+	dstRoot  int  // noCopy: none
+	meta     bool // the copy has all but the bytes, see Metadata
 }
 
 // first is the first name of a file with several.
@@ -121,7 +135,7 @@ func (w *walker) walk(src, dst int) (Report, error) {
 }
 
 func (w *walker) report(err error) (Report, error) {
-	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards, Skipped: w.skipped}, err
+	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards, Skipped: w.skipped, Excluded: w.excluded}, err
 }
 
 // hazard notes what may look otherwise in the view; what has a place for the
@@ -171,12 +185,21 @@ func (w *walker) entry(src, dst *directory, base string, st *unix.Stat_t) error 
 	if w.o.Filter && filtered(src, base, kind) {
 		return nil
 	}
+	if len(w.o.Ignore) > 0 && ignored(w.o.Ignore, base) {
+		w.excluded++
+		return nil
+	}
 	if kind == unix.S_IFDIR && slices.Contains(w.o.Skip, FileID{st.Dev, st.Ino}) {
 		w.skipped++
 		w.hazard("hidden directory", src, base)
 		return nil
 	}
 	w.entries++
+	if w.o.Into && dst != nil && kind != unix.S_IFDIR {
+		if err := unix.Unlinkat(dst.fd, base, 0); err != nil && err != unix.ENOENT {
+			return src.fault("replace", base, err)
+		}
+	}
 	if kind != unix.S_IFDIR {
 		w.owners(src, base, st)
 	}
@@ -221,7 +244,7 @@ func (w *walker) subdirectory(src, dst *directory, base string) error {
 		if dst == nil {
 			return w.directory(from, nil)
 		}
-		if err := unix.Mkdirat(dst.fd, base, 0o700); err != nil {
+		if err := unix.Mkdirat(dst.fd, base, 0o700); err != nil && (err != unix.EEXIST || !w.o.Into) {
 			return src.fault("make", base, err)
 		}
 		return dst.within(base, func(to *directory) error { return w.directory(from, to) })

@@ -92,8 +92,8 @@ func likeOurs(root int, image *RootFacts) error {
 		return err
 	}
 	if !image.Work {
-		if err := chmodInRoot(root, oci.WorkPath, 0o755); err != nil {
-			return err
+		if err := chmodInRoot(root, oci.WorkPath, 0o755); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err // where nothing is mounted below it is made later
 		}
 	}
 	if image.Mtab {

@@ -76,7 +76,8 @@ func (s *server) cellOrNew(name string) (*cell, error) {
 	c := s.cells[name]
 	if c == nil {
 		c = &cell{name: name, dir: cellDir(s.settings.Run, name)}
-		if err := os.Mkdir(c.dir, 0o700); err != nil {
+		// The host may have made it already, for the cell's /etc files.
+		if err := os.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, fmt.Errorf("make the cell's directory: %w", err)
 		}
 		s.cells[name] = c

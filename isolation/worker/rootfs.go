@@ -101,6 +101,11 @@ func (c *cell) home(r Request, answer *Reply) error {
 			return err
 		}
 	}
+	if r.WorkingDir != "" {
+		if err := makeWorkingDir(root, r.WorkingDir, user); err != nil {
+			return err
+		}
+	}
 	if filepath.IsAbs(user.Home) && writableInRoot(root, user.Home, user) {
 		answer.Path = user.Home
 		return nil

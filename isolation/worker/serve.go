@@ -297,7 +297,11 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpBack:
 		return takeBack(ctx, r, files, answer)
 	}
-	c, err := s.cell(r.Cell)
+	find := s.cell
+	if r.Op == OpEntrust {
+		find = s.cellOrNew // a cell without views has not been there before
+	}
+	c, err := find(r.Cell)
 	if err != nil && r.Op == OpDiscard {
 		return nil // it never came to be
 	}
@@ -319,6 +323,10 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.entrust(c, r.Spec, answer)
 	case OpAdopt:
 		return s.adopt(c, r, files)
+	case OpCapture:
+		return s.captureTree(ctx, c, r, files, answer)
+	case OpLay:
+		return s.lay(ctx, c, r, files, answer)
 	case OpKeep:
 		return s.keep(ctx, c, r, answer)
 	case OpLayers:

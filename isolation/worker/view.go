@@ -75,6 +75,8 @@ func (v *viewing) make() error {
 		return v.overlayOrCopy("asked for")
 	case ViewBind:
 		return v.bind()
+	case ViewNone:
+		return v.onlyRead()
 	case ViewLend:
 		return v.lend()
 	case ViewAuto:
@@ -166,6 +168,15 @@ func (v *viewing) bind() error {
 	}
 	v.made = ViewMade{Kind: ViewBind, Reason: "asked for"}
 	return v.show()
+}
+
+// onlyRead says what is in the tree: the cell has it already.
+func (v *viewing) onlyRead() (err error) {
+	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
+		return treeFault("walk the tree", err)
+	}
+	v.made = ViewMade{Kind: ViewNone, Reason: "the agent worked inside the image, and its state layer has the workspace"}
+	return nil
 }
 
 // show mounts the tree itself, writable.

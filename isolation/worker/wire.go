@@ -35,6 +35,8 @@ const (
 	OpNetwork Op = "network" // give a started cell a network
 	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
 	OpAdopt   Op = "adopt"   // take such a container for the cell
+	OpCapture Op = "capture" // copy the working directory of an ended execute cell
+	OpLay     Op = "lay"     // lay such a copy over the working directory of a cell
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 )
@@ -49,23 +51,25 @@ type Request struct {
 	Op   Op     `json:"op"`
 	Cell string `json:"cell,omitempty"` // the cell's name, for the operations on a cell
 
-	Exec    *Exec           `json:"exec,omitempty"`    // OpExec, with three descriptors
-	Of      uint64          `json:"of,omitempty"`      // OpSignal: id of the OpExec
-	Root    *Root           `json:"root,omitempty"`    // OpRoot
-	View    *View           `json:"view,omitempty"`    // OpView, with the source directory
-	User    *oci.User       `json:"user,omitempty"`    // OpHome
-	Spec    json.RawMessage `json:"spec,omitempty"`    // OpStart, with three descriptors; OpEntrust
-	Dir     string          `json:"dir,omitempty"`     // OpLook: where the image is mounted
-	PID     int             `json:"pid,omitempty"`     // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
-	Image   *RootFacts      `json:"image,omitempty"`   // OpAdopt: what OpLook found, without its files
-	Kill    bool            `json:"kill,omitempty"`    // OpFinish: end PID 1 first
-	Keep    bool            `json:"keep,omitempty"`    // OpFinish: the views are used again
-	Hold    bool            `json:"hold,omitempty"`    // OpFinish: the root file system too
-	Create  bool            `json:"create,omitempty"`  // OpHome: of an execute cell, which has an empty task directory
-	Pin     string          `json:"pin,omitempty"`     // OpKeep: of the image, for people
-	Owner   *tree.Owner     `json:"owner,omitempty"`   // OpBack, with the workspace: the image's user
-	Network []Forwarder     `json:"network,omitempty"` // OpNetwork: tried in this order
-	Sweep   string          `json:"sweep,omitempty"`   // OpSweep: a directory of the scratch
+	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
+	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
+	Root       *Root           `json:"root,omitempty"`        // OpRoot
+	View       *View           `json:"view,omitempty"`        // OpView, with the source directory
+	User       *oci.User       `json:"user,omitempty"`        // OpHome
+	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors; OpEntrust
+	Dir        string          `json:"dir,omitempty"`         // OpLook: where the image is mounted
+	PID        int             `json:"pid,omitempty"`         // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
+	Image      *RootFacts      `json:"image,omitempty"`       // OpAdopt: what OpLook found, without its files
+	Kill       bool            `json:"kill,omitempty"`        // OpFinish: end PID 1 first
+	Keep       bool            `json:"keep,omitempty"`        // OpFinish: the views are used again
+	Hold       bool            `json:"hold,omitempty"`        // OpFinish: the root file system too
+	Create     bool            `json:"create,omitempty"`      // OpHome: of an execute cell, which has an empty task directory
+	WorkingDir string          `json:"working_dir,omitempty"` // OpHome: it is made when it is not there
+	Capture    *Capture        `json:"capture,omitempty"`     // OpCapture, OpLay, with a directory of the host
+	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
+	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace: the image's user
+	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
+	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
 }
 
 // Exec is a program of the host.
@@ -112,6 +116,7 @@ const (
 	ViewCopy    ViewKind = "copy"    // a copy that shows all that the tree has
 	ViewOverlay ViewKind = "overlay" // an overlay, where it shows all that the tree has
 	ViewBind    ViewKind = "bind"    // the tree itself
+	ViewNone    ViewKind = "state"   // none: the state layer has it, the tree is only read
 	ViewLend    ViewKind = "lend"    // the tree itself, empty, as the image user's own: for an execute cell alone
 )
 
