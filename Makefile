@@ -33,6 +33,7 @@ build:
 	$(GO) build $(SMALL) -o $(BUILD)/bin/podgrade ./cmd/podgrade
 	$(GO) build $(SMALL) -o $(BUILD)/libexec/podgrade/podgrade-init ./cmd/podgrade-init
 	$(GO) build $(SMALL) -o $(BUILD)/libexec/podgrade/podgrade-worker ./cmd/podgrade-worker
+	$(GO) build $(SMALL) -o $(BUILD)/libexec/podgrade/podgrade-libpod ./cmd/podgrade-libpod
 
 # Programs that only tests and the demo start. Those in isolation/testdata run
 # inside cells, so they are static as everything here is.
@@ -45,6 +46,7 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/podgrade
 	install -m 0755 $(BUILD)/bin/podgrade $(DESTDIR)$(PREFIX)/bin/
 	install -m 0755 $(BUILD)/libexec/podgrade/podgrade-init $(BUILD)/libexec/podgrade/podgrade-worker \
+		$(BUILD)/libexec/podgrade/podgrade-libpod \
 		$(DESTDIR)$(PREFIX)/libexec/podgrade/
 
 clean:

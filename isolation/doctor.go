@@ -55,7 +55,7 @@ func installProblem(libexec string, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, name := range []string{initName, workerName} {
+	for _, name := range []string{initName, workerName, libpodName} {
 		info, err := os.Stat(filepath.Join(libexec, name))
 		if err != nil {
 			return err.Error()

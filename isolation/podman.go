@@ -192,7 +192,7 @@ func (c *cell) containerRuns(ctx context.Context) error {
 		return fmt.Errorf("%w: its container was removed while it was graded", ErrNoImage)
 	case err != nil:
 		return err
-	case found.State == nil || !found.State.Running:
+	case !found.Running:
 		return fmt.Errorf("%w: its container does not run any more", ErrCellLost)
 	}
 	return nil

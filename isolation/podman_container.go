@@ -5,19 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/containers/podman/v5/libpod/define"
-	"github.com/containers/podman/v5/pkg/bindings/containers"
-	"github.com/containers/podman/v5/pkg/errorhandling"
-	"github.com/containers/podman/v5/pkg/specgen"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
+	"podgrade/isolation/libpod"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
@@ -52,7 +48,7 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	if err != nil {
 		return &Fault{Tried: "make a container", Why: err}
 	}
-	lowered, err := specGenerator(oci.Lower(spec, oci.ContainerFacts{
+	lowered, err := json.Marshal(oci.Lower(spec, oci.ContainerFacts{
 		Name: c.container, Image: c.order.Image.Pin.ID, Labels: labels, Runtime: filepath.Base(c.host.runtime.Path),
 		SpecFile: specFile, SeccompProfile: worker.SeccompFile(specFile),
 	}))
@@ -63,21 +59,10 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	if err != nil {
 		return err
 	}
-	if _, err := containers.CreateWithSpec(s.with(ctx), lowered, nil); err != nil {
+	if _, err := s.api.ask(ctx, libpod.Call{Create: lowered}); err != nil {
 		return c.failed("make a container", err)
 	}
 	return nil
-}
-
-// specGenerator turns the lowered specification into the bindings' type, which
-// has the same JSON form.
-func specGenerator(lowered oci.Container) (*specgen.SpecGenerator, error) {
-	text, err := json.Marshal(lowered)
-	if err != nil {
-		return nil, err
-	}
-	s := &specgen.SpecGenerator{}
-	return s, json.Unmarshal(text, s)
 }
 
 func (c *cell) noteContainer() error {
@@ -99,10 +84,10 @@ func (c *cell) containerPID(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if found.State == nil || found.State.Pid <= 1 {
+	if found.PID <= 1 {
 		return 0, errors.New("podman says that it has none")
 	}
-	return found.State.Pid, nil
+	return found.PID, nil
 }
 
 func (c *cell) runContainer(ctx context.Context) error {
@@ -110,11 +95,19 @@ func (c *cell) runContainer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return containers.Start(s.with(ctx), c.container, nil)
+	_, err = s.api.ask(ctx, libpod.Call{Start: c.container})
+	return err
 }
 
-func (s *service) inspect(ctx context.Context, name string) (*define.InspectContainerData, error) {
-	return containers.Inspect(s.with(ctx), name, nil)
+func (s *service) inspect(ctx context.Context, name string) (libpod.Container, error) {
+	answer, err := s.api.ask(ctx, libpod.Call{Inspect: name})
+	if err == nil && answer.Container == nil {
+		err = errors.New("podman's answer says nothing about it")
+	}
+	if err != nil {
+		return libpod.Container{}, err
+	}
+	return *answer.Container, nil
 }
 
 // removeContainer waits for the container's end, removes it and says how it
@@ -143,14 +136,14 @@ func (s *service) remove(ctx context.Context, name string) (string, error) {
 	if isNotFound(err) {
 		return how, nil
 	}
-	if err == nil && found.State != nil && found.State.Status != "created" {
+	if err == nil && found.Status != "" && found.Status != "created" {
 		waiting, cancel := context.WithTimeout(ctx, endedGrace)
-		code, err := containers.Wait(s.with(waiting), name, new(containers.WaitOptions).WithInterval("5ms"))
+		waited, err := s.api.ask(waiting, libpod.Call{Wait: name})
 		cancel()
-		how = ended(code, err)
+		how = ended(waited.Code, err)
 	}
 	for {
-		_, err := containers.Remove(s.with(ctx), name, new(containers.RemoveOptions).WithForce(true).WithTimeout(0))
+		_, err := s.api.ask(ctx, libpod.Call{Remove: name})
 		switch {
 		case err == nil || isNotFound(err):
 			return how, nil
@@ -173,9 +166,4 @@ func ended(code int32, err error) string {
 		return fmt.Sprintf("ended by signal %d", code-128)
 	}
 	return fmt.Sprintf("exit code %d", code)
-}
-
-func isNotFound(err error) bool {
-	var model *errorhandling.ErrorModel
-	return errors.As(err, &model) && model.ResponseCode == http.StatusNotFound
 }

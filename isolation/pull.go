@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"podgrade/isolation/libpod"
 )
 
 // PullPolicy says whether an image may be fetched from its registry.
@@ -49,17 +51,17 @@ func (h *Host) pull(ctx context.Context, name, source string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	id, err := servicePull(s.with(ctx), pullCall{Reference: source, AuthFile: os.Getenv(authFileVariable)})
+	pulled, err := s.api.ask(ctx, libpod.Call{Pull: &libpod.Pull{Reference: source, AuthFile: os.Getenv(authFileVariable)}})
 	if ctx.Err() != nil {
 		return Image{}, ctx.Err()
 	}
-	if err == nil && id == "" {
+	if err == nil && pulled.Image == "" {
 		err = errors.New("podman says that it is done and names no image")
 	}
 	if err != nil {
 		return Image{}, pullFault(name, err)
 	}
-	image, err := h.Image(ctx, id)
+	image, err := h.Image(ctx, pulled.Image)
 	image.Pin.Reference = name
 	return image, err
 }

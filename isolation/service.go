@@ -13,11 +13,7 @@ import (
 	"strings"
 	"time"
 
-	buildah "github.com/containers/buildah/define"
-	"github.com/containers/podman/v5/pkg/bindings"
-	"github.com/containers/podman/v5/pkg/bindings/images"
-	"github.com/containers/podman/v5/pkg/domain/entities/types"
-
+	"podgrade/isolation/libpod"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
@@ -25,8 +21,8 @@ import (
 // service is a transient `podman system service` inside the worker's
 // namespaces, on a socket that only we can reach. It ends with podgrade.
 type service struct {
-	conn   context.Context // carries the connection, as the bindings want it
-	dir    string          // of the socket
+	api    *caller // what asks it
+	dir    string  // of the socket
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
@@ -43,6 +39,7 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 		return h.service, nil
 	}
 	if h.service != nil { // somebody ended it
+		h.service.api.close()
 		os.RemoveAll(h.service.dir)
 		h.service = nil
 	}
@@ -86,8 +83,7 @@ func (h *Host) startService(ctx context.Context) (*service, error) {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	// The connection outlives ctx, which is only about its start.
-	if s.conn, err = bindings.NewConnection(running, "unix://"+socket); err != nil {
+	if s.api, err = newCaller(h.options.Libexec, socket); err != nil {
 		cancel()
 		<-s.ended
 		os.RemoveAll(dir)
@@ -106,25 +102,6 @@ func (s *service) gone() bool {
 	default:
 		return false
 	}
-}
-
-// with returns ctx with the connection that the bindings look for in it.
-func (s *service) with(ctx context.Context) context.Context {
-	return connected{Context: ctx, conn: s.conn}
-}
-
-// connected is a context with the values of a second one.
-type connected struct {
-	context.Context
-	conn context.Context
-}
-
-// Value implements context.Context.
-func (c connected) Value(key any) any {
-	if value := c.conn.Value(key); value != nil {
-		return value
-	}
-	return c.Context.Value(key)
 }
 
 // hooksDir makes the directory with the hook by which Podman lets us say what
@@ -188,6 +165,7 @@ func (h *Host) stopService() error {
 	if s == nil {
 		return nil
 	}
+	s.api.close()
 	s.cancel()
 	<-s.ended
 	return os.RemoveAll(s.dir)
@@ -235,17 +213,11 @@ func (h *Host) Import(ctx context.Context, tar io.Reader, reference string, conf
 	if err != nil {
 		return oci.Pin{}, err
 	}
-	changes := config.changes()
-	options := (&images.ImportOptions{}).WithReference(reference).WithChanges(changes)
-	if config.Platform != "" {
-		parts := append(strings.Split(config.Platform, "/"), "", "")
-		options = options.WithOS(parts[0]).WithArchitecture(parts[1]).WithVariant(parts[2])
-	}
-	report, err := images.Import(s.conn, tar, options)
+	id, err := s.api.once(ctx, libpod.Call{Import: &libpod.Import{Reference: reference, Changes: config.changes(), Platform: config.Platform}}, tar, nil)
 	if err != nil {
 		return oci.Pin{}, &Fault{Tried: "import the image", On: reference, Why: saidByPodman(err), Do: "check that the archive is a whole root file system"}
 	}
-	image, err := h.Image(ctx, report.Id)
+	image, err := h.Image(ctx, id)
 	image.Pin.Reference = reference
 	return image.Pin, err
 }
@@ -271,20 +243,14 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 	}
 	var said bytes.Buffer
 	out := io.MultiWriter(&cappedWriter{w: &said, left: 64 << 10}, orDiscard(b.Output))
-	report, err := images.Build(s.conn, []string{b.Containerfile}, types.BuildOptions{BuildOptions: buildah.BuildOptions{
-		Output: b.Reference, ContextDirectory: b.ContextDir, Args: b.Args,
-		ConfigureNetwork: buildah.NetworkDisabled, PullPolicy: buildah.PullNever,
-		CommonBuildOpts: &buildah.CommonBuildOptions{}, Out: out, Err: out,
-		OutputFormat: buildah.OCIv1ImageManifest, RemoveIntermediateCtrs: true, ForceRmIntermediateCtrs: true,
-		Isolation: buildah.IsolationOCIRootless, NamespaceOptions: []buildah.NamespaceOption{{Name: "network", Host: false}},
-	}})
+	id, err := s.api.once(ctx, libpod.Call{Build: &libpod.Build{Containerfile: b.Containerfile, ContextDir: b.ContextDir, Reference: b.Reference, Args: b.Args}}, nil, out)
 	if err != nil {
 		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
 		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: saidByPodman(err), Do: "correct the Containerfile; what it builds on must be in Podman's store: podgrade images ls"}
 	}
-	image, err := h.Image(ctx, report.ID)
+	image, err := h.Image(ctx, id)
 	image.Pin.Reference = b.Reference
 	return image.Pin, err
 }

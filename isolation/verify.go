@@ -16,13 +16,24 @@ import (
 // measures from outside, and what the cell's filter does to the supervisor.
 // No command has run yet.
 func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
+	type calls struct {
+		open []string
+		err  error
+	}
+	tried := make(chan calls, 1)
+	go func() { // the supervisor tries while the worker measures
+		open, err := c.openCalls(ctx, spec)
+		tried <- calls{open, err}
+	}()
 	reply, err := c.ask(ctx, worker.Request{Op: worker.OpMeasure})
+	answer := <-tried
 	if err != nil {
 		return &Fault{Tried: "measure the cell", Why: c.host.workerFault(err)}
 	}
-	if reply.Measured.Open, err = c.openCalls(ctx, spec); err != nil {
-		return err
+	if answer.err != nil {
+		return answer.err
 	}
+	reply.Measured.Open = answer.open
 	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
 		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
 			Do: "check the OCI runtime " + c.host.runtime.Path}

@@ -139,6 +139,7 @@ func TestHostThatDoesNotRead(t *testing.T) {
 // The threads that the supervisor may need are there before the first command.
 func TestThreadsAreThere(t *testing.T) {
 	forEach(t, eitherPlace, func(t *testing.T, c *cell) {
+		c.alive() // it answers, and could start a command
 		tasks, err := os.ReadDir("/proc/" + c.pid() + "/task")
 		if err != nil || len(tasks) < 8 {
 			t.Errorf("%d threads, %v", len(tasks), err)

@@ -106,7 +106,6 @@ func supervise(onHost bool) int {
 	if onHost {
 		s.closeOnSignal()
 	}
-	spareThreads()
 	status := s.serve(in)
 	s.close()
 	return status
@@ -123,6 +122,7 @@ func (s *supervisor) serve(in *protocol.Reader) int {
 	if status, ok := s.greet(in); !ok {
 		return status
 	}
+	spareThreads() // while the host looks at the cell: no command runs yet
 	for {
 		kind, payload, err := in.Read()
 		if err != nil {
