@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"podgrade/regrade/report"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
@@ -68,7 +69,7 @@ func (r *runner) refreshLocked(now bool) {
 	if !now && time.Since(r.refreshed) < refreshEvery {
 		return
 	}
-	if err := r.summary().Write(r.options.Dir); err != nil {
+	if err := report.WriteRun(r.options.Dir, r.summary()); err != nil {
 		r.warn(record.RunFile + " could not be written: " + err.Error())
 	}
 	r.refreshed = time.Now()
@@ -90,49 +91,36 @@ func (r *runner) summary() *record.Summary {
 
 // result ends the run: its files are written for the last time.
 func (r *runner) result(ctx context.Context) *RunResult {
-	r.refresh(true)
 	result := &RunResult{
 		Dir: r.options.Dir, Rows: r.results, Graded: r.options.Grade, Summary: r.summary(), Interrupted: ctx.Err() != nil,
 	}
-	for _, file := range r.aggregates(result) {
-		if err := file.write(r.options.Dir); err != nil {
-			r.warn(file.name + " could not be written: " + err.Error())
-		}
-	}
-	return result
-}
-
-// aggregate is a file that sums the run up in another way than the summary.
-type aggregate struct {
-	name  string
-	write func(runDir string) error
-}
-
-// aggregates are those of this run; suites only where rows were to be graded.
-func (r *runner) aggregates(result *RunResult) []aggregate {
-	var all []aggregate
-	summary := result.Summary
-	experiment := r.options.Experiment
-	if experiment == nil {
-		experiment = tasks.DefaultExperiment()
-	}
-	for _, v := range summary.Variants() {
-		all = append(all, aggregate{record.VariantFile, v.Write})
-	}
-	all = append(all, aggregate{record.ExperimentFile, summary.Experiment(experiment.ID, experiment.Description).Write})
 	if r.options.Grade {
-		for _, suite := range summary.Suites() {
-			all = append(all, aggregate{record.SuiteFile, suite.Write})
+		for _, suite := range result.Summary.Suites() {
 			if !suite.Passed {
 				result.Missed = append(result.Missed, suite)
 			}
 		}
 	}
 	var logs []record.Identity
-	for _, row := range summary.Rows {
+	for _, row := range result.Summary.Rows {
 		logs = append(logs, row.Identity)
 	}
-	return append(all, aggregate{record.ExperimentLog, func(dir string) error { return record.WriteExperimentLog(dir, logs) }})
+	if err := report.Write(r.options.Dir, result.Summary, r.about()); err != nil {
+		r.warn("the report could not be written: " + err.Error())
+	}
+	if err := record.WriteExperimentLog(r.options.Dir, logs); err != nil {
+		r.warn(record.ExperimentLog + " could not be written: " + err.Error())
+	}
+	return result
+}
+
+// about is what the reports say of the run itself.
+func (r *runner) about() report.About {
+	experiment := r.options.Experiment
+	if experiment == nil {
+		experiment = tasks.DefaultExperiment()
+	}
+	return report.About{ExperimentID: experiment.ID, Description: experiment.Description, Ungraded: !r.options.Grade}
 }
 
 // ExitCode is the exit code of a run (spec/cli.md 2.4 and 3): a row that failed

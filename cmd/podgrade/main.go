@@ -105,10 +105,10 @@ type rowsEnded struct {
 	err  error
 }
 
-// ended is the error for a code; nil for 0.
+// ended is the error for a code; nil for 0. An error of its own is 1 at least.
 func ended(code int, err error) error {
 	if code == regrade.ExitPassed {
-		return nil
+		return err
 	}
 	return rowsEnded{code, err}
 }

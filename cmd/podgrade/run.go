@@ -318,5 +318,14 @@ func runJobs(c *cli.Context, jobs []regrade.Job, resolution *tasks.Resolution, o
 			return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print what became of the run", Why: err, Do: "read " + filepath.Join(o.Dir, record.RunFile)}
 		}
 	}
-	return ended(result.ExitCode(), nil)
+	return ended(result.ExitCode(), junit(c, o.Dir))
+}
+
+// junit writes the results for a program that reads JUnit, where that is asked
+// for.
+func junit(c *cli.Context, dir string) error {
+	if path := c.String("junit-xml"); path != "" {
+		return junitTo(dir, path)
+	}
+	return nil
 }

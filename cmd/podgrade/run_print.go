@@ -88,15 +88,15 @@ const mostBadRows = 50
 // printRun says what a run came to: the rows that did not pass, and counts.
 func printRun(out io.Writer, result *regrade.RunResult) error {
 	w := bufio.NewWriter(out)
-	var graded, passed, executed, notRun, listed int
+	var graded, passed, ungraded, notRun, listed int
 	for _, row := range result.Rows {
 		switch {
 		case row.Status == "":
 			notRun++
 		case row.Score != nil:
-			executed, graded = executed+1, graded+1
-		default:
-			executed++
+			graded++
+		case row.Status.Category() == record.Ungraded:
+			ungraded++
 		}
 		if row.Status == record.Success {
 			passed++
@@ -116,14 +116,14 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 	if notRun > 0 {
 		fmt.Fprintf(w, "%d of %d rows were not run\n", notRun, len(result.Rows))
 	}
-	if ungraded := executed - graded; ungraded > 0 {
+	if ungraded > 0 {
 		fmt.Fprintf(w, "%d of %d rows executed and not graded; the same with podgrade run --resume --run-dir %s grades them\n",
 			ungraded, len(result.Rows), policy.Neutral(result.Dir))
 	}
 	if graded > 0 {
 		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)
 	}
-	fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunFile)))
+	fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunPage)))
 	return w.Flush()
 }
 

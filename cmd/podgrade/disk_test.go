@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"podgrade/tasks/record"
+)
+
+// smallDisk is a directory on a file system of a few megabytes, which a test may
+// fill. .ci/as-user makes one.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	root := os.Getenv("PODGRADE_TEST_SMALL_DISK")
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(root, &fs); err != nil || fs.Blocks*uint64(fs.Bsize) > 64<<20 {
+		t.Fatalf("PODGRADE_TEST_SMALL_DISK=%q is no directory on a file system of at most 64 MiB (%v); make one: mount -t tmpfs -o size=4m,mode=1777 none DIR", root, err)
+	}
+	dir, err := os.MkdirTemp(root, "full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// fill leaves no byte on the disk; the returned function makes room again.
+func fill(t *testing.T, dir string) (room func()) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, size := range []int{64 << 10, 4 << 10, 1} {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(file.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAFullDiskCostsNoRecord: rows that cannot be written are said to be so,
+// those that are there keep their bytes, and a resume does the rest.
+func TestAFullDiskCostsNoRecord(t *testing.T) {
+	disk := smallDisk(t)
+	s := newScene(t)
+	s.write("task.yaml", sceneTask(t, "cat >made", passing))
+	run := filepath.Join(disk, "r")
+	row := func(n int) string { return filepath.Join(run, "default/t", fmt.Sprintf("%02d", n), record.TaskFile) }
+
+	s.podgrade(0, "execute", "task.yaml", "--run-dir", run, "--repeats", "2")
+	var before [2][]byte
+	for i := range before {
+		text, err := os.ReadFile(row(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[i] = text
+	}
+	room := fill(t, disk)
+	// Two rows owe a grade, and two more cannot even be begun.
+	_, stderr := s.podgrade(1, "run", "task.yaml", "--run-dir", run, "--repeats", "4", "--resume")
+	if !strings.Contains(stderr, "no space left on device") {
+		t.Errorf("nothing says why:\n%s", stderr)
+	}
+	for i := range before {
+		if text, err := os.ReadFile(row(i)); err != nil || !bytes.Equal(text, before[i]) {
+			t.Errorf("row %d: %v, %s", i, err, text)
+		}
+	}
+	for i := 2; i < 4; i++ {
+		if text, err := os.ReadFile(row(i)); err == nil {
+			t.Errorf("row %d has a record: %s", i, text)
+		}
+	}
+	room()
+	s.podgrade(0, "run", "task.yaml", "--run-dir", run, "--repeats", "4", "--resume")
+	for i := range 4 {
+		if text, err := os.ReadFile(row(i)); err != nil || !strings.Contains(string(text), `"SUCCESS"`) {
+			t.Errorf("row %d: %v", i, err)
+		}
+	}
+}
