@@ -43,12 +43,23 @@ func (h *Host) chooseEngine(o Order) (engine, reason string, err error) {
 		if driver != overlayDriver {
 			return EnginePodman, fmt.Sprintf("the storage driver is %s, and the bundle engine needs %s", driver, overlayDriver), nil
 		}
-		if seLinuxEnforces(seLinuxFile) {
-			return EnginePodman, "SELinux is enforcing, and the bundle engine gives no labels", nil
-		}
-		return EngineBundle, "default", nil
+		engine, reason := PlannedEngine(asked)
+		return engine, reason, nil
 	}
 	return "", "", &Fault{Kind: Refusal, Tried: "choose an engine", Why: fmt.Errorf("there is no engine %q", asked), Do: "the engines are " + strings.Join(Engines(), ", ")}
+}
+
+// PlannedEngine says which engine will make cells and why, before an image is
+// looked for: where the images are not kept with the storage driver overlay,
+// auto takes EnginePodman.
+func PlannedEngine(asked string) (engine, reason string) {
+	switch {
+	case asked != "" && asked != EngineAuto:
+		return asked, "asked for"
+	case seLinuxEnforces(seLinuxFile):
+		return EnginePodman, "SELinux is enforcing, and the bundle engine gives no labels"
+	}
+	return EngineBundle, "default"
 }
 
 // Open makes a cell with the engine that the order, else the options of the

@@ -11,24 +11,42 @@ import (
 // known before anything starts (spec/regrade.md 5, D-90); with grade also those
 // why it could not be graded then.
 func RowFindings(job Job, o ExecuteOptions, grade bool) []Finding {
+	found := rowProblems(job, o, grade)
+	for _, lack := range o.lacks(job.Row.Task) {
+		found = add(found, lack.finding(job.Row.File.Path))
+	}
+	return found
+}
+
+// rowProblems are the reasons that lie in the task.
+func rowProblems(job Job, o ExecuteOptions, grade bool) (found []Finding) {
 	file, task := job.Row.File.Path, job.Row.Task
-	var found []Finding
 	if grade {
 		found = add(found, criteriaProblems(file, task)...)
 	}
 	paths := task.CheckPaths(job.Row.File.Dir)
 	found = add(found, findings(paths)...)
-	if err := CheckJob(job, o); err != nil && len(paths) == 0 {
-		found = add(found, Finding{File: file, Text: refusalText(err)})
+	for _, refused := range o.cannotGive(task) {
+		found = add(found, refused.finding(file))
 	}
-	if grade && len(paths) == 0 {
-		request := job.request(o)
-		request.Phase = oci.Grade
+	if len(paths) > 0 {
+		return found // what is not there has been named, with its place
+	}
+	request := job.request(o)
+	for _, phase := range []oci.Phase{oci.Execute, oci.Grade} {
+		request.Phase = phase
+		if phase == oci.Grade && !grade {
+			break
+		}
 		if _, err := policy.Grants(request); err != nil {
 			found = add(found, Finding{File: file, Text: refusalText(err)})
 		}
 	}
 	return found
+}
+
+func (o obstacle) finding(file string) Finding {
+	return Finding{File: file, Text: o.why.Error() + "; " + o.do}
 }
 
 // CheckJobs refuses a run of which a row cannot be run, before anything starts.

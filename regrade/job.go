@@ -116,65 +116,80 @@ type obstacle struct {
 	do  string
 }
 
-// refuses finds what no engine is needed to find.
+// refuses finds what no engine is needed to find: the first of it.
 func (o ExecuteOptions) refuses(task *tasks.Task) *obstacle {
-	if obstacle := noAgentFor(task); obstacle != nil {
-		return obstacle
+	for _, found := range [][]obstacle{o.lacks(task), o.cannotGive(task)} {
+		if len(found) > 0 {
+			return &found[0]
+		}
 	}
+	return nil
+}
+
+// lacks lists what this release or this host has not, and another may have:
+// nothing is wrong with the task.
+func (o ExecuteOptions) lacks(task *tasks.Task) []obstacle {
+	list := noModelFor(task)
 	if o.onHost(task) {
-		return nil
+		return list
 	}
 	if value, _ := o.Lookup(oci.EnvInContainer); value == "1" {
-		return &obstacle{fmt.Errorf("%s=1 says that podgrade itself runs in a container", oci.EnvInContainer), "unset it where that is wrong"}
+		list = append(list, obstacle{fmt.Errorf("%s=1 says that podgrade itself runs in a container", oci.EnvInContainer), "unset it where that is wrong"})
 	}
 	if wantsDefaultImage(task) && o.DefaultImage == "" {
-		return &obstacle{errNoDefaultImage, getDefaultImage}
+		list = append(list, obstacle{errNoDefaultImage, getDefaultImage})
 	}
-	return noCellFor(task)
+	return list
 }
 
 func wantsDefaultImage(task *tasks.Task) bool {
 	return policy.Request{Task: task, Planned: true, Place: policy.InCell}.WantsDefaultImage()
 }
 
-func noAgentFor(task *tasks.Task) *obstacle {
+// noModelFor lists what of the task calls a model.
+func noModelFor(task *tasks.Task) (list []obstacle) {
 	kind := ""
 	if task.Agent != nil {
 		kind = task.Agent.Type
 	}
 	works := "give --type " + strings.Join(agents.Kinds(), ", --type ")
 	if kind == "" {
-		return &obstacle{errors.New("no agent is set"), works}
-	}
-	if _, err := agents.For(kind); err != nil {
-		return &obstacle{err, works}
+		list = append(list, obstacle{errors.New("no agent is set"), works})
+	} else if _, err := agents.For(kind); err != nil {
+		list = append(list, obstacle{err, works})
 	}
 	if task.Simulation != nil && task.Simulation.Enabled {
-		return &obstacle{errors.New("a simulated user calls a model, and this release has no way to one"), "switch the simulation off in the task"}
+		list = append(list, obstacle{errors.New("a simulated user calls a model, and this release has no way to one"), "switch the simulation off in the task"})
 	}
-	return nil
+	if network, _ := task.Network(); network == tasks.NetworkLLMOnly {
+		list = append(list, obstacle{errors.New("the network llm_only lets a model through, and this release has no way to one"), "give -D sandbox.docker.network=none"})
+	}
+	return list
 }
 
-// noCellFor refuses what the agent's cell could not be given.
-func noCellFor(task *tasks.Task) *obstacle {
-	network, _ := task.Network()
-	podman := task.Sandbox.Podman
-	switch {
-	case network == tasks.NetworkLLMOnly:
-		return &obstacle{errors.New("the network llm_only lets a model through, and this release has no way to one"), "give -D sandbox.docker.network=none"}
-	case len(task.Sandbox.Hosts()) > 0 && network != tasks.NetworkBridge && network != tasks.NetworkEgress:
-		return &obstacle{errors.New("the task names single hosts, and this release gives a cell every network or none"), "take them out, or ask for bridge"}
-	case task.Sandbox.Driver != tasks.DriverTempdir && len(task.Sandbox.Docker.ExtraMounts) > 0:
-		return &obstacle{errors.New("the task mounts " + strings.Join(task.Sandbox.Docker.ExtraMounts, ", ") + ", and this release mounts nothing of the host into the agent's cell"),
-			"make a template_dir of it"}
-	case task.Sandbox.Driver != tasks.DriverTempdir && task.Sandbox.WorkingDir() != "":
-		return &obstacle{errors.New("the task asks for the working_dir " + task.Sandbox.WorkingDir() + ", and this release cannot give that to a cell"), "leave it out"}
-	case podman != nil && podman.SetUID:
-		return &obstacle{errors.New("the task asks for set_uid, and every cell of this release has no_new_privs"), "use an image that needs no sudo"}
-	case podman != nil && podman.ReadOnly:
-		return &obstacle{errors.New("the task asks for read_only, and every root file system of this release can be written"), "leave it out"}
-	case podman != nil && podman.Grade == "live":
-		return &obstacle{errors.New("the task asks for a live grade, and this release grades in a cell of its own"), "write grade: fresh"}
+// cannotGive lists what the task asks for and no cell of the agent can have.
+func (o ExecuteOptions) cannotGive(task *tasks.Task) (list []obstacle) {
+	if o.onHost(task) {
+		return nil
 	}
-	return nil
+	refuse := func(is bool, why, do string) {
+		if is {
+			list = append(list, obstacle{errors.New(why), do})
+		}
+	}
+	network, _ := task.Network()
+	reaches := network == tasks.NetworkBridge || network == tasks.NetworkEgress || network == tasks.NetworkLLMOnly
+	refuse(len(task.Sandbox.Hosts()) > 0 && !reaches,
+		"the task names single hosts, and this release gives a cell every network or none", "take them out, or ask for bridge")
+	if docker := task.Sandbox.Docker; task.Sandbox.Driver != tasks.DriverTempdir {
+		refuse(len(docker.ExtraMounts) > 0, "the task mounts "+strings.Join(docker.ExtraMounts, ", ")+", and this release mounts nothing of the host into the agent's cell", "make a template_dir of it")
+		dir := task.Sandbox.WorkingDir()
+		refuse(dir != "", "the task asks for the working_dir "+dir+", and this release cannot give that to a cell", "leave it out")
+	}
+	if podman := task.Sandbox.Podman; podman != nil {
+		refuse(podman.SetUID, "the task asks for set_uid, and every cell of this release has no_new_privs", "use an image that needs no sudo")
+		refuse(podman.ReadOnly, "the task asks for read_only, and every root file system of this release can be written", "leave it out")
+		refuse(podman.Grade == "live", "the task asks for a live grade, and this release grades in a cell of its own", "write grade: fresh")
+	}
+	return list
 }

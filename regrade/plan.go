@@ -19,6 +19,10 @@ type PlanOptions struct {
 	DefaultImage string
 	// Pull: images may be fetched from their registries.
 	Pull bool
+	// OnHost: tempdir rows are executed without a container.
+	OnHost bool
+	// Engine that is asked for; "": isolation.EngineAuto.
+	Engine string
 	// Lookup finds a variable of this host.
 	Lookup func(name string) (string, bool)
 }
@@ -32,8 +36,8 @@ type Plan struct {
 	// Problems belong to no single file: two rows that would share one
 	// directory, an argument that names no file.
 	Problems []Finding `json:"problems"`
-	// Needs is what this host lacks to run the rows: nothing is wrong with the
-	// files, and another host may have it.
+	// Needs is why this host or this release would not run some rows: nothing is
+	// wrong with the files.
 	Needs []string `json:"needs"`
 }
 

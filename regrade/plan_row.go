@@ -3,7 +3,6 @@ package regrade
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,15 +21,18 @@ type PlannedRow struct {
 	Agent   string   `json:"agent"`
 	Model   string   `json:"model,omitempty"`
 	Driver  string   `json:"driver"`
-	// Engine is the one that podgrade prefers; a host that cannot use it
-	// takes another.
-	Engine string `json:"engine"`
+	// Engine is the one that makes the cells, as far as it is known before
+	// images are looked for, and EngineReason why it is that one.
+	Engine       string `json:"engine"`
+	EngineReason string `json:"engine_reason"`
 	// Image is the reference, or the Dockerfile with Built; "" is the default
 	// image where none is set.
 	Image        string `json:"image"`
 	Built        bool   `json:"built"`
 	DefaultImage bool   `json:"default_image"`
 	Network      string `json:"network"` // of the agent's cell
+	// RefusedHere is why run refuses the row on this host or in this release.
+	RefusedHere []string `json:"refused_here"`
 	// Execute and Grade are the grants of the two phases.
 	Execute []PlannedGrant `json:"execute_grants"`
 	Grade   []PlannedGrant `json:"grade_grants"`
@@ -66,19 +68,18 @@ func (p *planner) row(planned *PlannedFile, row tasks.Row, shared grantsSeen) *P
 	task := row.Task
 	planned.Warnings = add(planned.Warnings, findings(task.Warnings())...)
 	one := describe(row)
-	request := p.request(row)
+	options := p.executing()
+	request := Job{Row: row}.request(options)
 	one.image(request)
-	p.needs(task, one)
-	planned.Problems = add(planned.Problems, criteriaProblems(planned.Path, task)...)
-	paths := task.CheckPaths(row.File.Dir)
-	planned.Problems = add(planned.Problems, findings(paths)...)
+	one.Engine, one.EngineReason = isolation.PlannedEngine(p.options.Engine)
+	if options.onHost(task) {
+		one.Engine, one.EngineReason, one.Image, one.DefaultImage = isolation.EngineHost, "asked for", "", false
+	}
+	one.RefusedHere = p.needs(task, options)
+	planned.Problems = add(planned.Problems, rowProblems(Job{Row: row}, options, true)...)
 	for _, phase := range []oci.Phase{oci.Execute, oci.Grade} {
 		request.Phase = phase
-		grants, err := policy.Grants(request)
-		// A path that is not there has been named already, with its place.
-		if err != nil && len(paths) == 0 {
-			planned.Problems = add(planned.Problems, Finding{File: planned.Path, Text: refusalText(err)})
-		}
+		grants, _ := policy.Grants(request) // the error is one of the problems
 		if phase == oci.Execute {
 			one.Execute = shared.share(grants)
 		} else {
@@ -91,7 +92,7 @@ func (p *planner) row(planned *PlannedFile, row tasks.Row, shared grantsSeen) *P
 func describe(row tasks.Row) *PlannedRow {
 	one := &PlannedRow{
 		Dirs: []string{row.Dir()}, TaskID: row.Task.TaskID, Variant: row.Variant,
-		Driver: row.Task.Sandbox.Driver, Engine: isolation.EngineBundle,
+		Driver: row.Task.Sandbox.Driver,
 	}
 	one.Network, _ = row.Task.Network()
 	if agent := row.Task.Agent; agent != nil {
@@ -113,34 +114,32 @@ func (one *PlannedRow) image(r policy.Request) {
 	}
 }
 
-func (p *planner) request(row tasks.Row) policy.Request {
-	file := row.File.Path
-	if absolute, err := filepath.Abs(file); err == nil {
-		file = absolute
-	}
-	return policy.Request{
-		Task: row.Task, Place: policy.InCell, Planned: true, DefaultImage: p.options.DefaultImage, Pull: p.options.Pull,
-		TaskFile: file, Lookup: p.options.Lookup,
-	}
+// executing is how a run with the options of the plan executes.
+func (p *planner) executing() ExecuteOptions {
+	return ExecuteOptions{DefaultImage: p.options.DefaultImage, Pull: p.options.Pull, OnHost: p.options.OnHost, Lookup: p.options.Lookup}
 }
 
-// needs notes what this host lacks to run the row.
-func (p *planner) needs(task *tasks.Task, one *PlannedRow) {
-	need := func(text string) {
-		if !slices.Contains(p.plan.Needs, text) {
-			p.plan.Needs = append(p.plan.Needs, text)
-		}
+// needs notes, and returns, what this release or this host lacks to run the row:
+// run refuses it here, and nothing is wrong with the file.
+func (p *planner) needs(task *tasks.Task, o ExecuteOptions) []string {
+	list := []string{}
+	for _, lack := range o.lacks(task) {
+		list = append(list, lack.why.Error()+"; "+lack.do)
 	}
-	if one.DefaultImage && one.Image == "" {
-		need("a default image, for rows that name none: " + getDefaultImage)
-	}
-	if value, _ := p.options.Lookup(oci.EnvInContainer); value == "1" {
-		need("a host that is no container: " + oci.EnvInContainer + "=1 says that podgrade itself runs in one; unset it where that is wrong")
+	for _, need := range list {
+		p.need(need)
 	}
 	for _, criterion := range task.SuccessCriteria {
 		if asksModel(criterion) {
-			need("a way to reach a model, for criteria of type " + criterion.Common().Type)
+			p.need("criteria of type " + criterion.Common().Type + " call a model, and this release has no way to one; set enabled: false")
 		}
+	}
+	return list
+}
+
+func (p *planner) need(text string) {
+	if !slices.Contains(p.plan.Needs, text) {
+		p.plan.Needs = append(p.plan.Needs, text)
 	}
 }
 

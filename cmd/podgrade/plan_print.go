@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"podgrade/isolation"
 	"podgrade/oci"
 	"podgrade/policy"
 	"podgrade/regrade"
@@ -41,7 +42,7 @@ func printPlan(w io.Writer, made *regrade.Plan) error {
 		p.line(0, "- %s", problem)
 	}
 	for _, need := range made.Needs {
-		p.line(0, "This host needs %s", need)
+		p.line(0, "run would refuse rows here: %s", need)
 	}
 	p.line(0, "%s", summary(made))
 	return p.out.Flush()
@@ -126,12 +127,22 @@ func (p planPrinter) rows(group []*regrade.PlannedRow) {
 	p.line(2, "%s: %s", count(total, "row"), names(dirs))
 	one := group[0]
 	p.line(4, "agent %s%s; driver %s, network %s", one.Agent, after(", model ", one.Model), one.Driver, one.Network)
-	p.line(4, "engine %s, image %s", one.Engine, imageText(one))
+	p.line(4, "engine %s%s, image %s", one.Engine, engineWhy(one), imageText(one))
 	p.grants(one)
+}
+
+// engineWhy says why the engine is not the usual one.
+func engineWhy(row *regrade.PlannedRow) string {
+	if row.EngineReason == "default" {
+		return ""
+	}
+	return " (" + row.EngineReason + ")"
 }
 
 func imageText(row *regrade.PlannedRow) string {
 	switch {
+	case row.Engine == isolation.EngineHost:
+		return "none: on this host, as you"
 	case row.Built:
 		return "built from " + row.Image
 	case row.DefaultImage && row.Image == "":
