@@ -15,8 +15,7 @@ import (
 var examples = []struct {
 	name    string
 	without func(*tasks.Task) // nil: there is no step to switch off
-	// stops: without the step the set-up fails, or the agent.
-	stops bool
+	stops   bool              // without the step the agent breaks off
 }{
 	{"command", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
 	{"oracle", func(t *tasks.Task) { t.Agent.Type, t.Agent.Command = tasks.CommandLine, "true" }, false},
@@ -29,6 +28,8 @@ var examples = []struct {
 		t.Sandbox.Docker.DockerfilePath, t.Sandbox.Docker.Image = "", testimages.Busybox().Reference
 	}, false},
 	{"repository", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[1:] }, false},
+	{"python-package", func(t *tasks.Task) { t.Sandbox.Python.EnvPackages = []string{} }, true},
+	{"node-package", func(t *tasks.Task) { t.Sandbox.Node = nil }, true},
 	{"tempdir", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
 	{"reference", func(t *tasks.Task) { t.Agent.Command = "echo 41 >answer.txt" }, false},
 	{"judge-disabled", nil, false},
@@ -44,7 +45,7 @@ func TestEveryExampleIsTested(t *testing.T) {
 }
 
 func TestExamples(t *testing.T) {
-	b := newBench(t, isolation.EngineBundle, testimages.Busybox(), testimages.BusyboxAs("grader"), testimages.Workbench())
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox(), testimages.BusyboxAs("grader"), testimages.Workbench(), testimages.Toolbox())
 	b.options.DefaultImage = testimages.Busybox().Reference
 	for _, example := range examples {
 		t.Run(example.name, func(t *testing.T) {
@@ -58,15 +59,15 @@ func TestExamples(t *testing.T) {
 			row := load(t, file, tasks.Request{})
 			example.without(row.Task)
 			r := b.executes(row)
-			switch {
-			case example.stops && (r.Status != record.Error || r.Gradable):
-				t.Errorf("without the step: %s, %s", r.Status, r.Message)
-			case !example.stops && !r.Gradable:
-				t.Errorf("without the step: %s, %s", r.Status, r.Message)
-			case !example.stops:
-				if verdict := r.grades(); verdict.Status != record.Failure {
-					t.Errorf("without the step: graded %s", verdict.Status)
-				}
+			want := record.NotGraded
+			if example.stops {
+				want = record.Error
+			}
+			if r.Status != want || !r.Gradable {
+				t.Fatalf("without the step: %s, %s", r.Status, r.Message)
+			}
+			if verdict := r.grades(); verdict.Score == 1 || verdict.Status == record.Success {
+				t.Errorf("without the step: graded %s, score %v", verdict.Status, verdict.Score)
 			}
 		})
 	}

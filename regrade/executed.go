@@ -8,6 +8,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/policy"
+	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
 
@@ -47,7 +48,7 @@ func (e *execution) name() {
 	f.AgentType, f.Model = row.Task.Agent.Type, row.Task.Agent.Model
 	f.Started, f.Completed = e.started, time.Now()
 	f.Duration = f.Completed.Sub(f.Started)
-	f.AgentConfig, f.ExpectedCommands = row.Task.Agent, row.Task.ExpectedCommands
+	f.AgentConfig, f.ExpectedCommands = agentConfig(row.Task), row.Task.ExpectedCommands
 	config, err := record.NewTaskConfig(row.Task, row.File.Source, absolute(row.File.Path))
 	if err != nil {
 		e.warn("the record holds no task: " + err.Error())
@@ -56,6 +57,20 @@ func (e *execution) name() {
 	if e.settled != nil {
 		f.SandboxPath = e.workspace
 	}
+}
+
+// agentConfig is the agent block as the task has it, with the keys of its kind
+// only.
+func agentConfig(task *tasks.Task) any {
+	resolved, err := task.MarshalJSON()
+	if err != nil {
+		return nil
+	}
+	whole, err := record.ParseObject(resolved)
+	if err != nil {
+		return nil
+	}
+	return record.Nested(whole.Value("agent"))
 }
 
 // judge gives the status. What nobody has classified is the host's fault.

@@ -21,7 +21,6 @@ type order struct {
 	stdin   []byte
 	timeout time.Duration // 0: none
 	taskDir bool          // the command may know of the task directory
-	quiet   bool          // not for the log
 	agent   bool          // it is the agent
 }
 
@@ -50,13 +49,10 @@ func (e *execution) run(ctx context.Context, o order) (criteria.Exit, error) {
 	}
 	e.attempts += exit.NetworkAttempts
 	ended := exitOf(exit, stdout, stderr)
-	if !o.quiet {
-		line := o.line
-		if line == "" {
-			line = strings.Join(o.argv, " ")
-		}
-		e.logs.Command(o.label, line, ended)
+	if o.line == "" {
+		o.line = strings.Join(o.argv, " ")
 	}
+	e.logs.Command(o.label, o.line, ended)
 	return ended, nil
 }
 

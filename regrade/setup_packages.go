@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"path"
-	"time"
 
 	"podgrade/isolation"
-	"podgrade/tasks/criteria"
 )
 
 // Directories of the workspace that packages go to.
@@ -28,8 +26,7 @@ func (e *execution) python(ctx context.Context) error {
 	venv := path.Join(e.root(), venvDir)
 	made, err := e.first(ctx, label, [][]string{
 		{"uv", "venv", "--quiet", "--system-site-packages", venv},
-		{"python3", "-m", "venv", "--system-site-packages", venv},
-		// Without the module ensurepip, which Debian keeps apart.
+		// A pip of its own takes seconds; the image's is visible from inside.
 		{"python3", "-m", "venv", "--system-site-packages", "--without-pip", venv},
 	})
 	if err != nil || len(block.EnvPackages) == 0 {
@@ -38,11 +35,27 @@ func (e *execution) python(ctx context.Context) error {
 	if !made {
 		return setupFailed(label + ": the image cannot make a virtual environment: it needs uv, or python3 with the module venv")
 	}
-	python := path.Join(venv, "bin", "python")
-	return e.installWith(ctx, label, block.EnvPackages, [][]string{
-		{"uv", "pip", "install", "--quiet", "--python", python, "--"},
-		{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--"},
-	})
+	return e.pythonPackages(ctx, label, path.Join(venv, "bin", "python"), block.EnvPackages)
+}
+
+// pythonPackages installs with uv, else with pip, which an image may have only
+// as a wheel of ensurepip.
+func (e *execution) pythonPackages(ctx context.Context, label, python string, packages []string) error {
+	uv, err := e.has(ctx, "uv", "--version")
+	if err != nil {
+		return err
+	}
+	if uv {
+		return e.install(ctx, label, append([]string{"uv", "pip", "install", "--quiet", "--python", python, "--"}, packages...))
+	}
+	pip, err := e.has(ctx, python, "-m", "pip", "--version")
+	if err == nil && !pip {
+		err = e.install(ctx, label, []string{python, "-m", "ensurepip"})
+	}
+	if err != nil {
+		return err
+	}
+	return e.install(ctx, label, append([]string{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--"}, packages...))
 }
 
 // node installs packages of node.
@@ -51,38 +64,26 @@ func (e *execution) node(ctx context.Context) error {
 	if block == nil || len(block.EnvPackages) == 0 {
 		return nil
 	}
-	return e.installWith(ctx, "sandbox.node", block.EnvPackages, [][]string{
-		{"bun", "add", "--"},
-		{"npm", "install", "--no-audit", "--no-fund", "--"},
-	})
+	const label = "sandbox.node"
+	bun, err := e.has(ctx, "bun", "--version")
+	if err != nil {
+		return err
+	}
+	argv := []string{"npm", "install", "--no-audit", "--no-fund", "--"}
+	if bun {
+		argv = []string{"bun", "add", "--"}
+	}
+	return e.install(ctx, label, append(argv, block.EnvPackages...))
 }
 
-// installWith installs packages with the first program that the image has.
-func (e *execution) installWith(ctx context.Context, label string, packages []string, programs [][]string) error {
-	for i, argv := range programs {
-		if found, err := e.has(ctx, argv[0]); err != nil {
-			return err
-		} else if !found && i < len(programs)-1 {
-			continue
-		}
-		return e.install(ctx, label, append(argv, packages...))
-	}
-	return nil
-}
-
-// has tells whether the cell has a program.
-func (e *execution) has(ctx context.Context, program string) (bool, error) {
-	_, err := e.run(ctx, order{label: "set-up", argv: []string{program, "--version"}, timeout: time.Minute, quiet: true})
-	if errors.Is(err, isolation.ErrNoProgram) {
-		return false, nil
-	}
-	return err == nil, err
+// has tells whether a program of the cell works.
+func (e *execution) has(ctx context.Context, argv ...string) (bool, error) {
+	return e.first(ctx, "set-up", [][]string{argv})
 }
 
 // first runs programs in turn until one succeeds.
 func (e *execution) first(ctx context.Context, label string, programs [][]string) (bool, error) {
 	for _, argv := range programs {
-		var exit criteria.Exit
 		exit, err := e.run(ctx, order{label: label, argv: argv, timeout: installTimeout})
 		switch {
 		case errors.Is(err, isolation.ErrNoProgram):
