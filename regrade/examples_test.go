@@ -27,6 +27,8 @@ var examples = []struct {
 	{"dockerfile", func(t *tasks.Task) {
 		t.Sandbox.Docker.DockerfilePath, t.Sandbox.Docker.Image = "", testimages.Busybox().Reference
 	}, false},
+	{"working-dir", func(t *tasks.Task) { t.Sandbox.Docker.WorkingDir = "" }, false},
+	{"working-dir-auto", func(t *tasks.Task) { t.Sandbox.Docker.WorkingDir = "" }, false},
 	{"repository", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[1:] }, false},
 	{"python-package", func(t *tasks.Task) { t.Sandbox.Python.EnvPackages = []string{} }, true},
 	{"node-package", func(t *tasks.Task) { t.Sandbox.Node = nil }, true},

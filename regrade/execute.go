@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -151,8 +152,12 @@ func (e *execution) open(ctx context.Context) error {
 }
 
 func (e *execution) openWith(ctx context.Context) error {
+	workspace := e.workspace
+	if e.workingDir() != "" {
+		workspace = "" // nothing is mounted
+	}
 	order := isolation.Order{
-		Workspace: e.workspace, Create: true, Image: asUser(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
+		Workspace: workspace, WorkingDir: e.workingDir(), Create: true, Image: asUser(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
 		Plan: oci.Plan{
 			Phase: oci.Execute, Network: e.network, Capabilities: e.accepted.Capabilities(), Limits: limitsOf(e.task.Sandbox.Limits),
 		},
@@ -169,19 +174,22 @@ func (e *execution) openWith(ctx context.Context) error {
 	return nil
 }
 
-// workingDir is where in the image the agent works; "": in a mounted workspace
+// workingDir is where in the image the agent works; "": in a mounted workspace.
+func (e *execution) workingDir() string { return workingDirOf(e.task, e.image) }
+
+// workingDirOf is where in the image a row's workspace is; "": it is mounted
 // (spec/regrade.md 3.4).
-func (e *execution) workingDir() string {
-	if e.task.Sandbox.Driver == tasks.DriverTempdir {
+func workingDirOf(task *tasks.Task, image isolation.Image) string {
+	if task.Sandbox.Driver == tasks.DriverTempdir {
 		return ""
 	}
 	const fallback = "/root"
-	dir := e.task.Sandbox.WorkingDir()
+	dir := task.Sandbox.WorkingDir()
 	if dir != "auto" {
 		return dir
 	}
-	if image := e.image.WorkingDir; filepath.IsAbs(image) && filepath.Clean(image) != "/" {
-		return filepath.Clean(image)
+	if own := image.WorkingDir; path.IsAbs(own) && path.Clean(own) != "/" {
+		return path.Clean(own)
 	}
 	return fallback
 }

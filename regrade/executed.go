@@ -121,6 +121,9 @@ func (e *execution) environment() {
 	setText(info, record.ReferenceDigest, e.referenceDigest)
 	if e.settled != nil {
 		setText(info, record.WorkspaceDigest, e.settled.Digest)
+		if n := e.settled.Excluded; n > 0 {
+			info.Set(record.CaptureExcluded, n)
+		}
 		e.state(info)
 	}
 	if len(e.alive) > 0 {

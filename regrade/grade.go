@@ -266,7 +266,6 @@ func (g *grading) checkFair(place policy.Place) error {
 			needs = append(needs, what+" "+policy.Neutral(value))
 		}
 	}
-	need("the working_dir", g.task.Sandbox.WorkingDir())
 	if podman := g.task.Sandbox.Podman; podman != nil {
 		if podman.ReadOnly {
 			need("a root file system", "that cannot be written")
@@ -502,6 +501,7 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 	if err != nil {
 		return nil, "", err
 	}
+	order.WorkingDir, order.Ignore = workingDirOf(g.task, spot.image), notCaptured
 	order.Image, order.State = asUser(spot.image, g.task), g.record.Environment.Text(record.StateDiffID)
 	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
 	return spot, unpinned, nil

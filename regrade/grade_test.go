@@ -358,10 +358,6 @@ func TestAStateLayerIsNotLeftOut(t *testing.T) {
 
 func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*tasks.Sandbox){
-		"working_dir /testbed": func(s *tasks.Sandbox) { s.Docker.WorkingDir = "/testbed" },
-		"working_dir auto": func(s *tasks.Sandbox) {
-			s.Podman = &tasks.Podman{WorkingDir: "auto", Egress: []string{}, State: "auto", Grade: "fresh"}
-		},
 		"cannot be written": func(s *tasks.Sandbox) {
 			s.Podman = &tasks.Podman{ReadOnly: true, Egress: []string{}, State: "auto", Grade: "fresh"}
 		},

@@ -183,8 +183,6 @@ func (o ExecuteOptions) cannotGive(task *tasks.Task) (list []obstacle) {
 		"the task names single hosts, and this release gives a cell every network or none", "take them out, or ask for bridge")
 	if docker := task.Sandbox.Docker; task.Sandbox.Driver != tasks.DriverTempdir {
 		refuse(len(docker.ExtraMounts) > 0, "the task mounts "+strings.Join(docker.ExtraMounts, ", ")+", and this release mounts nothing of the host into the agent's cell", "make a template_dir of it")
-		dir := task.Sandbox.WorkingDir()
-		refuse(dir != "", "the task asks for the working_dir "+dir+", and this release cannot give that to a cell", "leave it out")
 	}
 	if podman := task.Sandbox.Podman; podman != nil {
 		refuse(podman.SetUID, "the task asks for set_uid, and every cell of this release has no_new_privs", "use an image that needs no sudo")

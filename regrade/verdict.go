@@ -153,6 +153,9 @@ func (g *grading) stamp(o outcome) {
 	if n := len(g.task.PreRun); n > 0 && container && !g.hasState() {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
+	if made.View.Kind == isolation.ViewCapture {
+		info.Set(record.GradedFromCapture, true)
+	}
 	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
 	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {

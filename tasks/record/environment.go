@@ -17,10 +17,11 @@ const (
 	SpecSHA256      = "podgrade_spec_sha256"
 	WorkspaceDigest = "podgrade_workspace_digest"
 	LimitsEnforced  = "podgrade_limits_enforced"
-	Runtime         = "podgrade_runtime"   // name and version
-	Variables       = "podgrade_variables" // of the host, that the agent's cell had; names
-	Processes       = "podgrade_processes" // that were alive when the agent had ended, with their ports
-	State           = "podgrade_state"     // one of the States
+	Runtime         = "podgrade_runtime"          // name and version
+	Variables       = "podgrade_variables"        // of the host, that the agent's cell had; names
+	Processes       = "podgrade_processes"        // that were alive when the agent had ended, with their ports
+	State           = "podgrade_state"            // one of the States
+	CaptureExcluded = "podgrade_capture_excluded" // entries that the capture of a working_dir left out
 	BuildContext    = "podgrade_build_context_digest"
 )
 
