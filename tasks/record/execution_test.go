@@ -48,7 +48,7 @@ success_criteria:
 	environment := NewObject()
 	environment.Set(Version, "0.1.0")
 	environment.Set(Image, "localhost/site:1")
-	environment.Set(LimitsNotEnforced, []string{"memory"})
+	environment.Set(LimitsNotEnforced, "memory")
 	return Execution{
 		TaskID: "add-footer", Description: "Add a footer", AgentType: "command", Model: "configured",
 		Started: start, Completed: start.Add(10500 * time.Millisecond), Duration: 10500 * time.Millisecond,
