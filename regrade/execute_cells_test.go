@@ -155,6 +155,7 @@ func (r *executedRow) stamps() string {
 	if err != nil {
 		r.bench.t.Fatal(err)
 	}
+	regrade.FollowsSchema(r.bench.t, r.file(record.TaskFile))
 	var all []string
 	for _, s := range record.Stamps(made.Environment) {
 		all = append(all, s.Name+"="+string(s.Value))

@@ -380,6 +380,7 @@ func (c *rowCase) pass() *Verdict {
 	if err != nil {
 		c.t.Fatalf("grade: %v\n%s", err, c.notice.String())
 	}
+	FollowsSchema(c.t, c.file(record.TaskFile))
 	return verdict
 }
 

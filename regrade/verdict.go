@@ -124,9 +124,7 @@ func (g *grading) environment(o outcome) {
 	setText(info, record.GradedByRuntime, made.Runtime)
 	setText(info, record.WorkspaceView, made.View.Kind)
 	setText(info, record.ViewReason, made.View.Reason)
-	if len(made.View.Hazards) > 0 {
-		info.Set(record.ViewHazards, made.View.Hazards)
-	}
+	setText(info, record.ViewHazards, policy.Names(made.View.Hazards))
 	setText(info, record.GradedWorkspace, made.View.Digest)
 	setText(info, record.GradedLimits, policy.Names(made.LimitsKept))
 	if g.accepted.Place() == policy.OnHost {
