@@ -200,24 +200,61 @@ func TestACellThatACommandEndedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A supervisor that does not answer is given up some seconds after the
-// time-out of the command that keeps it from it, and the cell with it: it is
-// the command's failure, and the next one has a new cell.
-func TestACellThatDoesNotAnswerIsEnded(t *testing.T) {
+// A supervisor that somebody outside stopped does not answer, and no command is
+// to blame: the cell is lost, soon after the time-out.
+func TestAStoppedSupervisorIsInfrastructure(t *testing.T) {
 	t.Parallel()
-	o := options(t)
-	h := start(t, o)
-	defer h.Close()
-	c := openOn(t, h, order(t, as(t, "")))
-	want(t, c, "echo x > written; sleep 1000 >/dev/null 2>&1 &", "")
-	supervisor := named(o.Scratch, "podgrade-init")[0]
-	go func() {
-		time.Sleep(200 * time.Millisecond)
-		supervisor.Signal(syscall.SIGSTOP)
-	}()
-	began := time.Now()
-	if got := run(t, c, time.Second, "/bin/sleep", "1000"); !got.TimedOut || !got.CellEnded || got.Code != -1 || time.Since(began) > 15*time.Second {
-		t.Errorf("after %v: %+v", time.Since(began), got)
+	overEngines(t, func(t *testing.T, engine string) {
+		o := options(t)
+		h := start(t, o)
+		defer h.Close()
+		one := order(t, as(t, ""))
+		one.Engine = engine
+		c := openOn(t, h, one)
+		supervisor := named(o.Scratch, "podgrade-init")[0]
+		time.AfterFunc(200*time.Millisecond, func() { supervisor.Signal(syscall.SIGSTOP) })
+		began := time.Now()
+		_, err := c.Run(ctx(t), isolation.Command{Argv: []string{"/bin/sleep", "1000"}, Env: testEnv, Dir: "/", Timeout: time.Second})
+		if !errors.Is(err, isolation.ErrCellLost) || faultKind(err) != isolation.Infrastructure || !strings.Contains(err.Error(), "stopped from outside") || time.Since(began) > 25*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A supervisor on the host that a command stopped or ended is that command's
+// failure, what it left running ends, and the next command has a new one.
+func TestOnTheHostACommandMayEndItsSupervisor(t *testing.T) {
+	for _, signal := range []string{"KILL", "TERM", "STOP"} {
+		c, err := host(t).OpenOnHost(ctx(t), order(t, isolation.Image{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		want(t, c, "echo x > written; (setsid sleep 1000 >/dev/null 2>&1 & echo $! > left)", "")
+		got := run(t, c, time.Second, "/bin/sh", "-c", "kill -"+signal+" $PPID; sleep 1000")
+		if !got.CellEnded || got.Code == 0 || got.TimedOut != (signal == "STOP") {
+			t.Errorf("%s: %+v", signal, got)
+		}
+		want(t, c, "cat written; kill -0 $(cat left) 2>/dev/null && echo still there; true", "x\n")
+		// What ends it while nothing is asked costs nothing.
+		sh(t, c, "(setsid sh -c 'sleep 0.2; kill -"+signal+" '$PPID >/dev/null 2>&1 &)")
+		if signal != "STOP" {
+			time.Sleep(500 * time.Millisecond)
+			alive(t, c)
+		}
 	}
-	want(t, c, "cat written; ps | grep -c '[s]leep 1000'; true", "x\n0\n")
+}
+
+// So it is with its guardian.
+func TestOnTheHostACommandMayEndItsGuardian(t *testing.T) {
+	c, err := host(t).OpenOnHost(ctx(t), order(t, isolation.Image{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got := run(t, c, 10*time.Second, "/bin/sh", "-c", "sleep 1000 & echo $! > left; kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 1000")
+	if !got.CellEnded || got.Code == 0 || got.TimedOut {
+		t.Errorf("%+v", got)
+	}
+	want(t, c, "kill -0 $(cat left) 2>/dev/null && echo still there; true", "")
 }

@@ -42,7 +42,8 @@ type cell struct {
 	settled   bool
 	lent      *lent // an execute cell's workspace; nil: there is none, or it was taken back
 	made      Made
-	process   *os.Process      // of a supervisor on the host
+	process   *os.Process      // the guardian of a supervisor on the host
+	onHost    *os.ProcessState // how the last one ended
 	client    *protocol.Client // nil: ended by a command, made again when needed
 	ends      *pipes
 	stderr    *tail
@@ -124,6 +125,9 @@ func (c *cell) live(ctx context.Context) (*protocol.Client, error) {
 	if c.closed {
 		return nil, &Fault{Tried: "use the cell", Why: errors.New("it is closed")}
 	}
+	if c.client != nil && c.made.Engine == EngineHost && c.client.Err() != nil {
+		c.end(false, true) // what commands left running ended it
+	}
 	if c.client == nil {
 		if err := c.boot(ctx); err != nil {
 			c.end(true, true) // nothing that was half made answers later
@@ -166,9 +170,13 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 		return c.exit(ctx, client, answer.Exit)
 	case ctx.Err() != nil:
 		return Exit{}, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && c.stopped(ctx):
+		return Exit{}, c.lost(client, errStopped)
 	case errors.Is(err, context.DeadlineExceeded):
 		// The command keeps the supervisor from answering: its own doing.
 		return Exit{Code: -1, TimedOut: true, CellEnded: true, Duration: time.Since(started)}, c.endBy(ctx, client)
+	case c.killedOnHost(client, err):
+		return Exit{Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL), CellEnded: true, Duration: time.Since(started)}, nil
 	case err != nil:
 		return Exit{}, c.lost(client, err)
 	}
@@ -191,6 +199,20 @@ func commandLimits(l oci.Limits, host map[string]oci.Rlimit) []protocol.Limit {
 		limits = append(limits, protocol.Limit{Resource: unix.RLIMIT_DATA, Value: uint64(l.MemoryMB) << 20})
 	}
 	return limits
+}
+
+// errStopped says that somebody outside stopped the supervisor: its own commands
+// cannot.
+var errStopped = errors.New("its supervisor was stopped from outside of the cell")
+
+// stopped tells whether the cell's first process is stopped. On the host any
+// command may have done that.
+func (c *cell) stopped(ctx context.Context) bool {
+	if c.made.Engine == EngineHost {
+		return false
+	}
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpStopped})
+	return err == nil && reply.Stopped
 }
 
 // exit ends the cell when the supervisor could not end the command.
@@ -286,7 +308,7 @@ func (c *cell) Close() error {
 	c.host.mu.Unlock()
 	c.closed = true
 	if ours && c.host.gone() && c.process != nil {
-		c.endSupervisor() // it is no child of the worker's
+		c.endSupervisor(false) // it is no child of the worker's
 	}
 	if !ours || c.host.gone() {
 		return nil
@@ -363,6 +385,10 @@ func (c *cell) question(ctx, waiting context.Context, q protocol.Request, input 
 		return answer, nil
 	case ctx.Err() != nil:
 		return answer, ctx.Err()
+	case waiting.Err() != nil && c.stopped(ctx):
+		return answer, c.lost(client, errStopped)
+	case c.killedOnHost(client, err):
+		return answer, fmt.Errorf("%w: what commands left running ended the supervisor", ErrBroken)
 	case waiting.Err() != nil:
 		// What commands left running keeps the supervisor from answering:
 		// their own doing.

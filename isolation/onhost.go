@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,6 +39,7 @@ func (c *cell) bootOnHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.onHost = nil
 	defer closeAll(theirs[:])
 	path := filepath.Join(worker.ToolDir(c.host.run.dir), initName)
 	c.process, err = os.StartProcess(path, []string{initName, supervisor.ArgHost}, &os.ProcAttr{
@@ -61,10 +63,10 @@ func (c *cell) bootOnHost(ctx context.Context) error {
 
 // endOnHost lets the supervisor end what commands left running, and takes the
 // views away.
-func (c *cell) endOnHost(_, keep bool) string {
+func (c *cell) endOnHost(kill, keep bool) string {
 	how := "it was never started"
 	if c.process != nil {
-		how = c.endSupervisor()
+		how = c.endSupervisor(kill)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
@@ -74,22 +76,60 @@ func (c *cell) endOnHost(_, keep bool) string {
 	return how
 }
 
-func (c *cell) endSupervisor() string {
+// endSupervisor closes the channel, on which the supervisor ends all and leaves;
+// then it asks the guardian to see to that, and at last ends the guardian.
+func (c *cell) endSupervisor(kill bool) string {
 	c.ends.toCell.Close()
 	ended := make(chan *os.ProcessState, 1)
 	go func(p *os.Process) {
 		state, _ := p.Wait()
 		ended <- state
 	}(c.process)
+	if !kill {
+		c.onHost = wait(ended, supervisorGrace)
+	}
+	if c.onHost == nil {
+		c.process.Signal(syscall.SIGTERM)
+		c.onHost = wait(ended, supervisorGrace)
+	}
 	how := "it had to be ended"
-	select {
-	case state := <-ended:
-		how = state.String()
-	case <-time.After(10 * time.Second):
+	if c.onHost == nil {
 		c.process.Kill()
 		<-ended
+	} else {
+		how = c.onHost.String()
 	}
 	c.ends.fromCell.Close()
 	c.ends, c.client, c.process = nil, nil, nil
 	return how
+}
+
+// supervisorGrace bounds each step to end a supervisor on the host.
+const supervisorGrace = 10 * time.Second
+
+func wait(ended <-chan *os.ProcessState, patience time.Duration) *os.ProcessState {
+	select {
+	case state := <-ended:
+		return state
+	case <-time.After(patience):
+		return nil
+	}
+}
+
+// killedOnHost tells whether a supervisor on the host was ended by somebody who
+// may send it signals, and nobody but the row's own commands has a reason to: in
+// a container they could not. It ends what is left of it.
+func (c *cell) killedOnHost(client *protocol.Client, err error) bool {
+	if c.made.Engine != EngineHost || !errors.Is(err, protocol.ErrClosed) || errors.Is(err, protocol.ErrFrame) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	if c.client == client {
+		c.endOnHost(false, true)
+	}
+	return c.onHost != nil && (c.onHost.Exited() && !supervisor.GaveUp(c.onHost.ExitCode()) || !c.onHost.Exited())
 }

@@ -131,6 +131,7 @@ func (s *supervisor) closeOnSignal() {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
 		<-signals
+		s.closing.Store(true)
 		s.lost()
 	}()
 }

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"podgrade/isolation/protocol"
@@ -30,12 +31,15 @@ const (
 	ExitSetup    = 5 // a defence of its own could not be set up
 )
 
+// GaveUp tells whether the status says that the supervisor itself gave up.
+func GaveUp(status int) bool { return status >= ExitUsage && status <= ExitSetup }
+
 // Names and arguments that choose what podgrade-init is.
 const (
 	// Name is that of the binary. Under any other it is a recorded command.
 	Name = "podgrade-init"
-	// ArgHost makes it a supervisor without a container: not PID 1, it keeps
-	// hold of its descendants as their subreaper.
+	// ArgHost makes it the guardian of a supervisor without a container: not
+	// PID 1, that keeps hold of its descendants as their subreaper.
 	ArgHost = "--host"
 )
 
@@ -49,6 +53,7 @@ type supervisor struct {
 	attempts  func() uint64 // packets that found no route so far
 	lost      func()        // called when the channel cannot be written
 	recorder  recorder
+	closing   atomic.Bool // somebody ends the supervisor: nothing is answered any more
 
 	mu       sync.Mutex
 	underWay map[uint32]bool
@@ -68,6 +73,8 @@ func Main(argv []string) int {
 	case len(args) == 0:
 		return supervise(false)
 	case len(args) == 1 && args[0] == ArgHost:
+		return guard()
+	case len(args) == 1 && args[0] == argSupervise:
 		return supervise(true)
 	}
 	return complain(ExitUsage, "podgrade-init is started by podgrade, with no argument or with %s", ArgHost)
@@ -237,6 +244,9 @@ func (s *supervisor) answer(q protocol.Request, in *inbox) {
 	delete(s.underWay, q.ID)
 	s.mu.Unlock()
 	a.ID = q.ID
+	if s.closing.Load() {
+		return // the end of a command that was ended with us is no end of its own
+	}
 	s.send(s.out.WriteJSON(protocol.KindAnswer, a))
 }
 

@@ -53,6 +53,24 @@ func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 	return c.mark(ctx)
 }
 
+// stopped tells whether somebody stopped the cell's first process, or traces it.
+// None of the cell's own processes can.
+func (s *server) stopped(c *cell, answer *Reply) error {
+	pid, err := c.initPID()
+	if err != nil {
+		return err
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return fmt.Errorf("look at the cell's first process: %w", err)
+	}
+	// The state follows the program's name in parentheses, which may hold
+	// anything.
+	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	answer.Stopped = strings.HasPrefix(strings.ToUpper(state), "T")
+	return nil
+}
+
 // interfaces reads the names of a network namespace's interfaces, sorted.
 func interfaces(file string) ([]string, error) {
 	text, err := os.ReadFile(file)

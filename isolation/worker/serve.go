@@ -317,6 +317,8 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.startCell(c, r.Spec, files)
 	case OpMeasure:
 		return s.measure(ctx, c, answer)
+	case OpStopped:
+		return s.stopped(c, answer)
 	case OpNetwork:
 		return s.network(c, r.Network, answer)
 	case OpEntrust:

@@ -27,6 +27,7 @@ const (
 	OpHome    Op = "home"    // find a home that the image's user can write
 	OpStart   Op = "start"   // start the runtime on a specification
 	OpMeasure Op = "measure" // measure a started cell
+	OpStopped Op = "stopped" // is a started cell's first process stopped?
 	OpLayers  Op = "layers"  // are the cell's image layers still there?
 	OpFinish  Op = "finish"  // end a cell and take its mounts away
 	OpDiscard Op = "discard" // remove what is left of a finished cell
@@ -142,6 +143,7 @@ type Reply struct {
 	End       *End           `json:"end,omitempty"`       // OpFinish
 	Forwarder string         `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
 	Missing   string         `json:"missing,omitempty"`   // OpLayers: a layer that is gone
+	Stopped   bool           `json:"stopped,omitempty"`   // OpStopped
 	State     *StateMade     `json:"state,omitempty"`     // OpKeep
 	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
 }
