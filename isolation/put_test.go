@@ -173,3 +173,55 @@ func TestEndingProcessesSaysTheirPorts(t *testing.T) {
 		}
 	})
 }
+
+// While a command swaps links under a put, nothing is put or removed outside of
+// the workspace.
+func TestPuttingWhileLinksAreSwappedStaysInside(t *testing.T) {
+	overEngines(t, func(t *testing.T, engine string) {
+		c := onEngine(t, engine, as(t, "1000"), withAttack(t))
+		sh(t, c, "mkdir -p real/sub /tmp/outside/sub; echo kept > /tmp/outside/sub/kept")
+		swapping := make(chan result, 1)
+		go func() {
+			swapping <- sh(t, c, fmt.Sprintf("%s=yes %s swap . real /tmp/outside 3", attacktest.Variable, attackPath))
+		}()
+		outcomes := map[bool]int{}
+		for running := true; running; {
+			err := c.Put(ctx(t), c.Places().Workspace, "swapped/sub/file", isolation.Entry{Type: protocol.Regular, Mode: 0o644}, strings.NewReader("ours"))
+			outcomes[err == nil]++
+			for _, name := range []string{"swapped/sub/kept", "swapped/sub/file"} {
+				if err := c.Remove(ctx(t), c.Places().Workspace, name); errors.Is(err, isolation.ErrCellLost) {
+					t.Fatal(err)
+				}
+			}
+			select {
+			case got := <-swapping:
+				running = false
+				if !strings.Contains(got.out, "swap: permitted") {
+					t.Errorf("it did not swap: %+v", got)
+				}
+			default:
+			}
+		}
+		if outcomes[true] == 0 || outcomes[false] == 0 {
+			t.Errorf("there was no race: %v", outcomes)
+		}
+		want(t, c, "find /tmp/outside | sort", "/tmp/outside\n/tmp/outside/sub\n/tmp/outside/sub/kept\n")
+	})
+}
+
+// A fork bomb is ended, whoever it runs as, and the list of it is bounded.
+func TestEndingProcessesEndsAForkBomb(t *testing.T) {
+	overEngines(t, func(t *testing.T, engine string) {
+		c := onEngine(t, engine, as(t, "1000"), func(o *isolation.Order) { withAttack(t)(o); withDockerCapabilities(o) })
+		sh(t, c, fmt.Sprintf("%s=yes setsid %s bomb 600 >/dev/null 2>&1 &", attacktest.Variable, attackPath))
+		time.Sleep(300 * time.Millisecond)
+		ended, err := c.EndProcesses(ctx(t))
+		if err != nil || len(ended) < 2 || len(ended) > protocol.MaxProcesses {
+			t.Errorf("%d processes, %v", len(ended), err)
+		}
+		if ended, err := c.EndProcesses(ctx(t)); err != nil || len(ended) != 0 {
+			t.Errorf("afterwards: %+v, %v", ended, err)
+		}
+		alive(t, c)
+	})
+}

@@ -250,6 +250,30 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// FuzzCall reads calls and replies from any bytes: any process of a cell may
+// speak to the supervisor's socket.
+func FuzzCall(f *testing.F) {
+	for _, message := range []any{Call{ID: 1, Tool: "uip", Argv: []string{"a\xff", `\`}, Fault: "f"}, Reply{ID: 1, Exit: 3, Stdout: "\xff", Log: "/l", Line: "{}"}} {
+		data, err := json.Marshal(message)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if c, err := ParseCall(input); err == nil {
+			again(t, c, ParseCall)
+		} else if !errors.Is(err, ErrFrame) {
+			t.Fatalf("an error of another kind: %v", err)
+		}
+		if r, err := ParseReply(input); err == nil {
+			again(t, r, ParseReply)
+		} else if !errors.Is(err, ErrFrame) {
+			t.Fatalf("an error of another kind: %v", err)
+		}
+	})
+}
+
 // FuzzEscape: any bytes survive, and travel as UTF-8.
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{"", "name", "\xff", `\x41`, "\xed\xa0\x80", "\uFFFD"} {
