@@ -42,7 +42,9 @@ build-test: build
 	$(GO) build $(SMALL) -o $(BUILD)/test/testimage ./isolation/testimages/testimage
 	$(foreach p,$(HOSTILE),$(GO) build $(SMALL) -o $(BUILD)/test/$(p) ./isolation/testdata/$(p) &&) true
 
-install: build
+# Root has a build cache of its own, in which all would be built anew: what the
+# user has built is installed.
+install: $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(BUILD)/bin/podgrade)),,build)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/podgrade
 	install -m 0755 $(BUILD)/bin/podgrade $(DESTDIR)$(PREFIX)/bin/
 	install -m 0755 $(BUILD)/libexec/podgrade/podgrade-init $(BUILD)/libexec/podgrade/podgrade-worker \

@@ -148,7 +148,7 @@ func TestWordsOfTheDesignAreCovered(t *testing.T) {
 		"SUCCESS", "FAILURE", "NOT_GRADED", "MAX_TURNS_EXHAUSTED", "TIMEOUT", "TOKEN_BUDGET_EXCEEDED", "COST_BUDGET_EXCEEDED", "ERROR", "BUILD_FAILED",
 		"graded_on_host", "executed_on_host", "graded_without_pre_run", "graded_with_rebuilt_image", "graded_with_unpinned_image",
 		"graded_without_network", "executed_without_network", "graded_with_fewer_capabilities", "graded_without_variables",
-		"graded_without_processes", "graded_from_capture", "graded_with_replaced_tools", "graded_live", "limits_not_enforced",
+		"graded_without_processes", "graded_from_capture", "graded_with_replaced_tools", "graded_with_other_workspace", "graded_live", "limits_not_enforced",
 	} {
 		if home[word] == "" {
 			t.Errorf("%q has no definition in %s", word, strings.Join(definitions, ", "))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
 	"podgrade/isolation/protocol"
 	"podgrade/oci"
 )
@@ -186,7 +188,7 @@ type Made struct {
 	EngineReason  string             `json:"engine_reason"`
 	Runtime       string             `json:"runtime"` // name and version
 	Pin           oci.Pin            `json:"pin"`
-	Spec          any                `json:"spec,omitempty"` // *specs.Spec; nil on the host
+	Spec          *specs.Spec        `json:"spec,omitempty"` // nil on the host
 	SpecSHA256    string             `json:"spec_sha256,omitempty"`
 	Verified      bool               `json:"verified"` // the started cell was compared with its specification
 	View          View               `json:"workspace_view"`

@@ -183,7 +183,7 @@ func (h *Host) startWorker(ctx context.Context) error {
 		return err
 	}
 	theirs.Close() // or we would never see it end
-	if err := writeMaps(h.process.Pid); err != nil {
+	if err := writeMaps(ctx, h.process.Pid); err != nil {
 		return err
 	}
 	if _, err := goWrite.Write([]byte{1}); err != nil {

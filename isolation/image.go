@@ -97,7 +97,7 @@ func imageFault(reference, stderr string) error {
 			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: "make it with podgrade images, or pull or load it with podman"}
 		}
 	}
-	return &Fault{Tried: "look up the image", On: reference, Why: errors.New("podman said: " + stderr)}
+	return &Fault{Tried: "look up the image", On: reference, Why: errors.New("podman said: " + stderr), Do: "see what `podgrade doctor` says"}
 }
 
 func (i inspected) image(reference string) (Image, error) {

@@ -28,7 +28,7 @@ func TestACellMeasuresAsItsSpecificationSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spec := c.Made().Spec.(*specs.Spec)
+			spec := c.Made().Spec
 			if differences := oci.Verify(spec, *measured, oci.Sealed); len(differences) > 0 {
 				t.Errorf("differences: %s", strings.Join(differences, "; "))
 			}

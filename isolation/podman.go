@@ -165,11 +165,18 @@ func (c *cell) endPodman(kill, keep bool) string {
 // checkContainer tells whether the container is still there: Podman removes an
 // image only together with the containers that stand on it.
 func (c *cell) checkContainer(ctx context.Context) error {
+	// Podman is asked without the lock, or Close would wait for it.
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	name := c.container
+	if c.client == nil { // its own command ended it
+		name = ""
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, containerGrace)
+	defer cancel()
 	var err error
-	if c.client != nil { // else its own command ended it
-		err = c.containerRuns(ctx)
+	if name != "" {
+		err = c.containerRuns(ctx, name)
 	}
 	if err == nil {
 		_, err = c.host.ImageByPin(ctx, c.order.Image.Pin)
@@ -181,12 +188,12 @@ func (c *cell) checkContainer(ctx context.Context) error {
 	return nil
 }
 
-func (c *cell) containerRuns(ctx context.Context) error {
+func (c *cell) containerRuns(ctx context.Context, name string) error {
 	s, err := c.host.podmanService(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := s.inspect(ctx, c.container)
+	found, err := s.inspect(ctx, name)
 	switch {
 	case isNotFound(err):
 		return fmt.Errorf("%w: its container was removed while it was graded", ErrNoImage)

@@ -114,8 +114,8 @@ func TestD80EveryCapabilityOfAStartedCellIsAsserted(t *testing.T) {
 
 func specOf(t *testing.T, c isolation.Cell) *specs.Spec {
 	t.Helper()
-	spec, ok := c.Made().Spec.(*specs.Spec)
-	if !ok {
+	spec := c.Made().Spec
+	if spec == nil {
 		t.Fatal("the cell has no specification")
 	}
 	return spec

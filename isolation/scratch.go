@@ -75,6 +75,12 @@ func newRun(scratch string) (*run, error) {
 	return r, nil
 }
 
+// lockGrace bounds the wait for the lock of the scratch, which is held for
+// milliseconds: a podgrade that was stopped just then would hold up all others.
+var lockGrace = 30 * time.Second
+
+const lockPause = 2 * time.Millisecond
+
 // lockScratch keeps other podgrades from making, finding and removing run
 // directories, for the milliseconds that one of these takes.
 func lockScratch(scratch string) (unlock func(), err error) {
@@ -82,14 +88,19 @@ func lockScratch(scratch string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	for deadline := time.Now().Add(lockGrace); ; time.Sleep(lockPause) {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { dir.Close() }, nil
+		}
+		if err == unix.EWOULDBLOCK && time.Now().After(deadline) {
+			err = fmt.Errorf("another podgrade holds it for more than %v: is one stopped?", lockGrace)
+		} else if err == unix.EWOULDBLOCK || err == unix.EINTR {
+			continue
+		}
 		dir.Close()
 		return nil, fmt.Errorf("lock %s: %w", scratch, err)
 	}
-	return func() { dir.Close() }, nil
 }
 
 func (r *run) fill() error {

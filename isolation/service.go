@@ -48,6 +48,10 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 		return nil, err
 	}
 	s, err := h.startService(ctx)
+	var known *Fault
+	if errors.As(err, &known) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, &Fault{Tried: "start Podman's service", Why: err, Do: "check that `podman info` works for this user"}
 	}
@@ -67,7 +71,8 @@ func (h *Host) startService(ctx context.Context) (*service, error) {
 	}
 	dir, err := makeSocketDir(h.run.dir)
 	if err != nil {
-		return nil, err
+		return nil, &Fault{Tried: "make a directory for the socket of Podman's service", Why: err,
+			Do: "set XDG_RUNTIME_DIR to a directory of yours that you can write to"}
 	}
 	running, cancel := context.WithCancel(context.Background())
 	s := &service{dir: dir, cancel: cancel, ended: make(chan struct{})}

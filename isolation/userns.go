@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // idRange is one range of subordinate ids.
@@ -68,7 +70,7 @@ func idMapping(own int, ranges []idRange) []string {
 
 // writeMaps writes the id maps of the process's new user namespace through
 // the set-uid helpers newuidmap and newgidmap.
-func writeMaps(pid int) error {
+func writeMaps(ctx context.Context, pid int) error {
 	type mapping struct {
 		tool, file string
 		own        int
@@ -76,7 +78,7 @@ func writeMaps(pid int) error {
 	kinds := []mapping{{"newuidmap", "/etc/subuid", os.Getuid()}, {"newgidmap", "/etc/subgid", os.Getgid()}}
 	results := make(chan error, len(kinds))
 	for _, k := range kinds {
-		go func() { results <- writeMap(k.tool, k.file, k.own, pid) }()
+		go func() { results <- writeMap(ctx, k.tool, k.file, k.own, pid) }()
 	}
 	var first error // what is wrong with one is most often wrong with both
 	for range kinds {
@@ -87,7 +89,7 @@ func writeMaps(pid int) error {
 	return first
 }
 
-func writeMap(tool, file string, own, pid int) error {
+func writeMap(ctx context.Context, tool, file string, own, pid int) error {
 	ranges, err := subordinateIDs(file, callerNames())
 	if err != nil || len(ranges) == 0 {
 		why := err
@@ -102,7 +104,15 @@ func writeMap(tool, file string, own, pid int) error {
 		return &Fault{Tried: "map the user ids of a container", Why: err, Do: "install the package that has newuidmap and newgidmap (Debian: uidmap, Fedora: shadow-utils)"}
 	}
 	args := append([]string{strconv.Itoa(pid)}, idMapping(own, ranges)...)
-	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+	// It asks who the user is, which a directory service may not answer.
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return &Fault{Tried: "map the user ids of a container", On: "with " + tool, Why: fmt.Errorf("it did not end in time: %w", context.Cause(ctx)),
+			Do: "see whether `getent passwd $(id -u)` answers"}
+	}
+	if err != nil {
 		return &Fault{Tried: "map the user ids of a container", On: "with " + tool, Why: fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))}
 	}
 	return nil

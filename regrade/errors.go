@@ -90,12 +90,25 @@ func kindOfFault(fault *isolation.Fault) Kind {
 	return Infrastructure
 }
 
+// Interrupted says that a signal to podgrade ended the work. It is a
+// context.Canceled; most that are none of these are infrastructure that gave up.
+type Interrupted struct {
+	What string // what that means for the row
+}
+
+// Error says it in plain words.
+func (e *Interrupted) Error() string { return "interrupted: " + e.What }
+
+// Is lets it stand for the end of its context.
+func (e *Interrupted) Is(target error) bool { return target == context.Canceled }
+
 // ExitCode is the exit code for an error; 0 for nil.
 func ExitCode(err error) int {
+	var interrupted *Interrupted
 	switch {
 	case err == nil:
 		return ExitPassed
-	case errors.Is(err, context.Canceled):
+	case errors.As(err, &interrupted):
 		return ExitInterrupted
 	}
 	switch KindOf(err) {

@@ -36,7 +36,7 @@ func Execute(ctx context.Context, row *record.Row, job Job, o ExecuteOptions) (*
 	e := &execution{row: row, job: job, options: o, task: job.Row.Task, accepted: accepted, agent: agent}
 	executed, err := e.execute(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the row was interrupted, and has no record: %w", ctx.Err())
+		return nil, &Interrupted{What: "the row has no record"}
 	}
 	return executed, err
 }

@@ -80,7 +80,7 @@ func Grade(ctx context.Context, row *record.Row, o Options) (*Verdict, error) {
 	}
 	verdict, err := g.grade(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the grade was interrupted, and the row is as it was: %w", ctx.Err())
+		return nil, &Interrupted{What: "the row is as it was"}
 	}
 	return verdict, err
 }
@@ -164,7 +164,10 @@ func (g *grading) read() error {
 	}
 	if err != nil {
 		kind, do := kindOfReading(err), "restore it, or execute the row again"
-		if kind == Infrastructure {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			do = "grade it as the user who owns it, or make " + record.TaskFile + " readable"
+		case kind == Infrastructure:
 			do = "see to the disk, and grade it again"
 		}
 		return &Error{Kind: kind, Tried: "read the record of", On: g.row.Dir, Why: err, Do: do}

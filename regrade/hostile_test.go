@@ -104,9 +104,16 @@ func TestWorkspaceFound(t *testing.T) {
 	}
 	c := newCase(t, fixture.Pinned, nil)
 	c.options.Workspace = t.TempDir()
-	c.pass()
+	graded := c.pass()
 	if got := c.fake.orders[0].Workspace; got != c.options.Workspace {
 		t.Errorf("--workspace: graded %s", got)
+	}
+	if got, want := stampText(graded), fmt.Sprintf("graded_with_other_workspace=%q", c.options.Workspace); got != want {
+		t.Errorf("--workspace: stamps %s, want %s", got, want)
+	}
+	c.options.Workspace = filepath.Join(c.dir, "artifacts", ".", "byod_smoke_test")
+	if got := stampText(c.pass()); got != "" {
+		t.Errorf("--workspace names the record's own: stamps %s", got)
 	}
 	c.options.Workspace = "/dev/null"
 	if _, err := c.grade(); KindOf(err) != User {

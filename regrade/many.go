@@ -32,7 +32,7 @@ func GradeRows(ctx context.Context, dirs []string, width int, o Options) []Grade
 		results[i] = gradeDir(ctx, dirs[i], o)
 	})
 	for i := begun; i < len(dirs); i++ {
-		results[i] = Graded{Dir: dirs[i], Err: fmt.Errorf("the grade was not begun: %w", context.Canceled)}
+		results[i] = Graded{Dir: dirs[i], Err: &Interrupted{What: "the grade was not begun"}}
 	}
 	if err := shared.Close(); err != nil {
 		fmt.Fprintf(o.Notice, "warning: ending the engines: %s\n", policy.NeutralText(err.Error()))

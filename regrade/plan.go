@@ -97,7 +97,7 @@ func MakePlan(ctx context.Context, files []string, o PlanOptions) (*Plan, error)
 	for _, file := range files {
 		planned := p.file(ctx, file)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the plan was interrupted: %w", ctx.Err())
+			return nil, &Interrupted{What: "there is no plan"}
 		}
 		p.plan.Files = append(p.plan.Files, planned)
 		p.unique(planned, dirs)

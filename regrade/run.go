@@ -245,7 +245,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 	begun := each(ctx, len(queue), r.options.Parallel, func(n int) { r.one(ctx, queue[n]) })
 	for _, i := range queue[begun:] {
-		r.results[i].Err = fmt.Errorf("the row was not begun: %w", context.Canceled)
+		r.results[i].Err = &Interrupted{What: "the row was not begun"}
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
-
 	"podgrade/isolation"
 	"podgrade/policy"
 	"podgrade/regrade/report"
@@ -161,7 +159,22 @@ func (g *grading) stamp(o outcome) {
 	}
 	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))
 	setText(info, record.GradedWithoutVariables, policy.Names(g.accepted.Withheld()))
+	if dir := g.otherWorkspace(); dir != "" {
+		info.Set(record.GradedOtherWorkspace, dir)
+	}
 	setText(info, record.LimitsNotEnforced, policy.Names(made.LimitsNotKept))
+}
+
+// otherWorkspace is the tree that the operator named, where that is not the one
+// that the record leads to.
+func (g *grading) otherWorkspace() string {
+	if g.options.Workspace == "" || g.options.Run != "" { // a tree that no run left has no other
+		return ""
+	}
+	if recorded, err := findWorkspace(g.row, g.record, ""); err == nil && recorded == g.workspace {
+		return ""
+	}
+	return g.workspace
 }
 
 // hasState tells whether the grade saw what had changed outside of the
@@ -174,9 +187,9 @@ func (g *grading) hasState() bool {
 // fewer names the capabilities that were asked for and that the cell that was
 // made does not have.
 func fewer(asked []string, made isolation.Made) []string {
-	spec, ok := made.Spec.(*specs.Spec)
-	if !ok || spec == nil || spec.Process == nil {
-		return nil
+	spec := made.Spec
+	if spec == nil || spec.Process == nil {
+		return nil // on the host
 	}
 	var has []string
 	if spec.Process.Capabilities != nil {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && filepath.Base(args[0]) == alias {
 		app.Name = alias
 	}
-	err := app.RunContext(ctx, optionsFirst(app, args))
+	err := interrupted(ctx, app.RunContext(ctx, optionsFirst(app, args)))
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "podgrade: %s\n", policy.NeutralText(err.Error()))
 	}
@@ -58,6 +59,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return ended.code
 	}
 	return regrade.ExitCode(err)
+}
+
+// interrupted turns the jargon of an end that a signal caused into words.
+func interrupted(ctx context.Context, err error) error {
+	var said *regrade.Interrupted
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.As(err, &said) {
+		return &regrade.Interrupted{What: "nothing more was done"}
+	}
+	return err
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {

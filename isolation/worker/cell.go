@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -304,11 +305,38 @@ func (c *cell) await(kill bool, end *End) (int, error) {
 	}
 }
 
-// kill ends PID 1 of the cell, and with it the kernel ends the rest.
+// kill ends PID 1 of the cell, and with it the kernel ends the rest. The number
+// in the runtime's file may have been given again to somebody else since: what
+// is ended is a child of the runtime, or of ours when the runtime is gone.
 func (c *cell) kill() {
-	if pid, err := c.initPID(); err == nil {
-		syscall.Kill(pid, syscall.SIGKILL)
+	pid, err := c.initPID()
+	if err != nil {
+		return
 	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	// Only now: as long as the parent is that one, so is the process.
+	if parent := parentOf(pid); parent == c.pid || parent == os.Getpid() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// parentOf is the parent of a process; 0 when it is gone.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name is in parentheses, and may hold any byte.
+	var state string
+	var parent int
+	if _, err := fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent); err != nil {
+		return 0
+	}
+	return parent
 }
 
 // pidPatience is how long the runtime may take to say which process it started.

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -34,5 +36,48 @@ func TestTheFirstProcessIsWaitedFor(t *testing.T) {
 	}
 	if len(runtime) == 0 {
 		t.Error("its end was taken from who waits for it")
+	}
+}
+
+// The number that the runtime wrote down may be another process's by now: only
+// a child of the runtime's, or of our own, is ended.
+func TestOnlyAChildOfTheRuntimeIsEnded(t *testing.T) {
+	start := func() *exec.Cmd {
+		cmd := exec.Command("/bin/sh", "-c", "/bin/sleep 600 & echo $!; wait")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		return cmd
+	}
+	runtime := start()
+	out, err := runtime.StdoutPipe()
+	if err == nil {
+		err = runtime.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		syscall.Kill(-runtime.Process.Pid, syscall.SIGKILL)
+		runtime.Wait()
+	}()
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	c := &cell{name: "x", dir: t.TempDir(), pid: 1 << 21} // another runtime
+	if err := os.WriteFile(c.pidFile(), fmt.Append(nil, pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.kill()
+	time.Sleep(50 * time.Millisecond)
+	if parentOf(pid) != runtime.Process.Pid {
+		t.Fatal("somebody else's process was ended")
+	}
+	c.pid = runtime.Process.Pid
+	c.kill()
+	if err := runtime.Wait(); err != nil { // the shell waited for its child
+		t.Logf("the runtime: %v", err)
+	}
+	if parentOf(pid) != 0 {
+		t.Error("the runtime's child was not ended")
 	}
 }

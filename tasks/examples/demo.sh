@@ -22,8 +22,10 @@ if [ -z "$work" ]; then
 	work=$(mktemp -d "${TMPDIR:-/tmp}/podgrade-demo.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 fi
-cd "$work"
-mkdir image runs task
+if ! mkdir -p "$work" || ! cd "$work" || ! mkdir image runs task; then
+	echo "demo.sh: make the rows in $work: name an empty directory that you can write to" >&2
+	exit 2
+fi
 cp "$here/../testdata/coder-eval/tasks/byod_smoke_test.yaml" task/
 
 # The image: a root file system from the static busybox of this machine, and a

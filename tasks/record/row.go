@@ -40,6 +40,9 @@ type Row struct {
 
 // OpenRow opens a row directory. It does not read the record.
 func OpenRow(dir string) (*Row, error) {
+	if dir == "" {
+		return nil, errors.New("its name is empty")
+	}
 	resolved, err := filepath.Abs(dir)
 	if err == nil {
 		resolved, err = filepath.EvalSymlinks(resolved)

@@ -18,6 +18,7 @@ const (
 	GradedWithoutProcesses  = "graded_without_processes"       // names and ports
 	GradedFromCapture       = "graded_from_capture"            // true
 	GradedWithReplacedTools = "graded_with_replaced_tools"     // paths
+	GradedOtherWorkspace    = "graded_with_other_workspace"    // path
 	GradedLive              = "graded_live"                    // true
 	LimitsNotEnforced       = "limits_not_enforced"            // names of limits
 )
@@ -36,7 +37,7 @@ var gradeStamps = []string{
 	GradedOnHost, GradedWithoutPreRun, GradedWithRebuiltImage,
 	GradedWithUnpinnedImage, GradedWithoutNetwork, GradedFewerCapabilities,
 	GradedWithoutVariables, GradedWithoutProcesses, GradedFromCapture,
-	GradedWithReplacedTools, GradedLive, LimitsNotEnforced,
+	GradedWithReplacedTools, GradedOtherWorkspace, GradedLive, LimitsNotEnforced,
 }
 
 // StampNames returns the key of every stamp: those of a grade, then those of
