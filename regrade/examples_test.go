@@ -22,6 +22,7 @@ var examples = []struct {
 	{"template", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[:1] }, false},
 	{"starter-files", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
 	{"mock-commands", func(t *tasks.Task) { t.Sandbox.MockPathDirs = nil }, false},
+	{"record-cli", func(t *tasks.Task) { t.Sandbox.RecordCLI = nil }, true},
 	{"pre-run", func(t *tasks.Task) { t.PreRun = t.PreRun[:1] }, false},
 	{"non-root", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
 	{"dockerfile", func(t *tasks.Task) {

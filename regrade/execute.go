@@ -166,7 +166,13 @@ func (e *execution) openWith(ctx context.Context) error {
 	if e.accepted.Place() == policy.OnHost {
 		open = e.engines.OpenOnHost
 	}
-	cell, err := open(ctx, order)
+	starting := ctx
+	if podman := e.task.Sandbox.Podman; podman != nil && podman.Timeouts.Start > 0 {
+		var cancel context.CancelFunc
+		starting, cancel = context.WithTimeout(ctx, time.Duration(podman.Timeouts.Start)*time.Second)
+		defer cancel()
+	}
+	cell, err := open(starting, order)
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,10 @@ func TestHowARowEnds(t *testing.T) {
 			}
 			r := b.executes(row)
 			r.endedAs(c.want)
+			tail, _ := r.Record.Get(record.FieldErrorLogTail).Text()
+			if name == "a build fails" && !strings.Contains(tail, "no such luck") {
+				t.Errorf("the tail is not the build's: %q", tail)
+			}
 			if name == "a build fails" && !strings.Contains(r.file(record.ContainerLog), "no such luck") {
 				t.Errorf("what the build said is lost: %s", r.file(record.ContainerLog))
 			}

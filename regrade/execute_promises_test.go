@@ -1,6 +1,7 @@
 package regrade_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/oci"
 	"podgrade/regrade"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
@@ -222,5 +224,72 @@ func TestWhatIsRefusedStartsNothing(t *testing.T) {
 				t.Errorf("left behind: %v", entries)
 			}
 		})
+	}
+}
+
+// offline engines give no cell a network.
+type offline struct{ shared }
+
+func (e offline) Open(ctx context.Context, o isolation.Order) (isolation.Cell, error) {
+	if o.Plan.Network == oci.Egress {
+		return nil, &isolation.Fault{Kind: isolation.Refusal, Tried: "give the cell a network", Why: isolation.ErrNoNetwork}
+	}
+	return e.shared.Open(ctx, o)
+}
+
+// TestAHostWithoutNetworks: a network that nobody asked for is left out, and an
+// attempt to reach it is stamped; one that the task names is not left out.
+func TestAHostWithoutNetworks(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	b.options.Start = func(context.Context) (regrade.Engines, error) { return offline{shared{b.host}}, nil }
+	byDefault := strings.Replace(sealedBusybox, ", network: none", "", 1)
+	for line, stamped := range map[string]bool{"true": false, "nslookup example.org; true": true} {
+		r := b.executes(load(t, write(t, small(agentOf(line)+byDefault), nil), tasks.Request{}))
+		if stamps := r.stamps(); r.Status != record.NotGraded || strings.HasPrefix(stamps, record.ExecutedWithoutNetwork+"=") != stamped {
+			t.Errorf("%s: %s, stamps %q", line, r.Status, stamps)
+		}
+	}
+	if !strings.Contains(b.notice.String(), "works without") {
+		t.Errorf("nothing is said: %s", &b.notice)
+	}
+	named := strings.Replace(sealedBusybox, "network: none", "network: bridge", 1)
+	if _, err := b.try(t.Context(), load(t, write(t, small(agentOf("true")+named), nil), tasks.Request{})); regrade.KindOf(err) != regrade.Refused {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestVariablesEnterByName: of the host's variables both phases have those that
+// the task names.
+func TestVariablesEnterByName(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	b.options.Lookup = func(name string) (string, bool) { return "secret-of-" + name, name != "CODER_EVAL_IN_CONTAINER" }
+	text := strings.Replace(small(agentOf("env >env.txt")+strings.Replace(sealedBusybox, "network: none", "network: none, env_passthrough_extra: [MINE]", 1)),
+		"{type: file_exists, path: ., description: there is a workspace}",
+		`{type: run_command, command: 'test "$MINE" = secret-of-MINE && test -z "$ANTHROPIC_API_KEY" && grep -q secret-of-MINE env.txt && ! grep -q ANTHROPIC env.txt', description: no more and no less}`, 1)
+	r := b.executes(load(t, write(t, text, nil), tasks.Request{}))
+	if got := r.Record.Environment.Text(record.Variables); got != "MINE" {
+		t.Errorf("the record says %q", got)
+	}
+	if verdict := r.grades(); verdict.Status != record.Success || r.stamps() != "" {
+		t.Errorf("%s, stamps %q\n%s", verdict.Status, r.stamps(), r.file("artifacts/small/env.txt"))
+	}
+}
+
+// TestRowsOfOneDockerfileBuildOnce: replicates share an image.
+func TestRowsOfOneDockerfileBuildOnce(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	shared := regrade.Share(func(context.Context) (regrade.Engines, error) { return shared{b.host}, nil }, &b.notice)
+	defer shared.Close()
+	b.options.Start = shared.Start
+	// Each build would write another image.
+	row := load(t, write(t, small(agentOf("true")+"sandbox: {driver: docker, docker: {dockerfile_path: Dockerfile, network: none}}\n"), map[string]string{
+		"Dockerfile": "FROM localhost/podgrade-test/busybox:1\nRUN date +%N >/built && head -c 8 /dev/urandom | od >>/built\n",
+	}), tasks.Request{})
+	first, second := b.executes(row), b.executes(row)
+	if a, b := first.Record.Environment.Text(record.ImageID), second.Record.Environment.Text(record.ImageID); a != b || a == "" {
+		t.Errorf("images %s and %s", a, b)
+	}
+	if !strings.Contains(second.file(record.ContainerLog), "FROM") {
+		t.Error("the second row does not say what was built")
 	}
 }

@@ -92,7 +92,7 @@ func (e *execution) judge(ended error) {
 	}
 	f.ErrorDetails = details
 	e.logs.Note("podgrade", fmt.Sprintf("%s: %s", f.Status, ended))
-	f.ErrorLogTail = e.logs.tail()
+	f.ErrorLogTail = e.logs.tail(f.Status == record.BuildFailed)
 }
 
 // environment is what the record says of the cell.

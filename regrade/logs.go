@@ -38,8 +38,14 @@ func openRunLogs(row *record.Row, warn func(string)) *logs {
 	return l
 }
 
-// tail is the end of the log, for the record.
-func (l *logs) tail() string { return l.grade.last.String() }
+// tail is the end of a log, for the record: of what the build said, or of the
+// row's own.
+func (l *logs) tail(build bool) string {
+	if said := l.cell.last.String(); build && said != "" {
+		return said
+	}
+	return l.grade.last.String()
+}
 
 func openLogs(row *record.Row, warn func(string)) *logs {
 	return &logs{

@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"podgrade/isolation"
+	"podgrade/oci"
 	"podgrade/policy"
 )
 
@@ -22,12 +24,21 @@ type Shared struct {
 	opened  map[string]int // cells of an image, by its id
 	holders []func() error
 	holding sync.WaitGroup
+	builds  map[string]*build // by what is built
+}
+
+// build is an image that one of the rows builds for all.
+type build struct {
+	once sync.Once
+	pin  oci.Pin
+	err  error
+	said bytes.Buffer // what the build said
 }
 
 // Share makes engines that start starts to be shared. What goes wrong with
 // holding an image is said in notice: no row depends on it.
 func Share(start func(context.Context) (Engines, error), notice io.Writer) *Shared {
-	return &Shared{start: start, notice: notice, opened: map[string]int{}}
+	return &Shared{start: start, notice: notice, opened: map[string]int{}, builds: map[string]*build{}}
 }
 
 // Start starts the engines, or returns those that were started before; their
@@ -96,6 +107,54 @@ func (b borrowed) Open(ctx context.Context, order isolation.Order) (isolation.Ce
 		b.shared.hold(b.Engines, order.Image)
 	}
 	return cell, err
+}
+
+// Build builds an image once for all rows that build the same: its replicates
+// and variants, and what else has the task's id.
+func (b borrowed) Build(ctx context.Context, order isolation.BuildOrder) (oci.Pin, error) {
+	key, err := buildKey(order)
+	if err != nil {
+		return b.Engines.Build(ctx, order) // which says what is wrong
+	}
+	made := b.shared.build(key)
+	made.once.Do(func() {
+		output := order.Output
+		order.Output = &made.said
+		made.pin, made.err = b.Engines.Build(ctx, order)
+		order.Output = output
+		if ctx.Err() != nil { // the next row tries it again
+			b.shared.forget(key)
+		}
+	})
+	if order.Output != nil {
+		order.Output.Write(made.said.Bytes())
+	}
+	return made.pin, made.err
+}
+
+func (s *Shared) build(key string) *build {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.builds[key] == nil {
+		s.builds[key] = &build{}
+	}
+	return s.builds[key]
+}
+
+func (s *Shared) forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.builds, key)
+}
+
+// buildKey is the same for orders that build the same.
+func buildKey(order isolation.BuildOrder) (string, error) {
+	digest, err := referenceDigest(order.ContextDir)
+	if err != nil {
+		return "", err
+	}
+	order.Output = nil
+	return fmt.Sprintf("%s %q", digest, fmt.Sprint(order)), nil
 }
 
 // Close does nothing: other rows go on.
