@@ -35,6 +35,9 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	if err := c.boot(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	if o.Create {
+		c.made.StateProblem = c.stateProblem()
+	}
 	return c, nil
 }
 

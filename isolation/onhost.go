@@ -30,7 +30,7 @@ func (h *Host) OpenOnHost(ctx context.Context, o Order) (Cell, error) {
 
 func (c *cell) bootOnHost(ctx context.Context) error {
 	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
-	if err := c.views(ctx); err != nil {
+	if err := errors.Join(c.views(ctx), c.taskDirOnHost()); err != nil {
 		return err
 	}
 	c.places = Places{Workspace: c.viewPaths["workspace"], TaskDir: c.viewPaths["task-dir"], Reference: c.viewPaths["reference"], Recorder: filepath.Join(worker.ToolDir(c.host.run.dir), initName)}
@@ -74,6 +74,19 @@ func (c *cell) endOnHost(kill, keep bool) string {
 		return err.Error()
 	}
 	return how
+}
+
+// taskDirOnHost makes the empty task directory of an execute phase.
+func (c *cell) taskDirOnHost() error {
+	if !c.order.Create || c.viewPaths["task-dir"] != "" {
+		return nil
+	}
+	dir := filepath.Join(filepath.Dir(worker.EtcDir(c.host.run.dir, c.name)), "task-dir")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &Fault{Tried: "make the task directory", On: dir, Why: err, Do: "check that there is space in the scratch directory"}
+	}
+	c.viewPaths["task-dir"] = dir
+	return nil
 }
 
 // endSupervisor closes the channel, on which the supervisor ends all and leaves;

@@ -17,6 +17,9 @@ import (
 // the specification that it is compared with, are made as for the bundle
 // engine; Podman brings the root file system and starts the runtime.
 func (c *cell) bootPodman(ctx context.Context) error {
+	if c.container != "" { // held by endPodman
+		return &Fault{Tried: "use the cell", Why: fmt.Errorf("%w: a command ended it, and the Podman engine cannot go on in its root file system", ErrCellLost), Do: "use --engine bundle"}
+	}
 	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
 	facts, err := c.host.imageFacts(ctx, c.order.Image)
 	if err != nil {
@@ -39,6 +42,9 @@ func (c *cell) bootPodman(ctx context.Context) error {
 	}
 	if err := c.createContainer(ctx, spec, raw); err != nil {
 		return err
+	}
+	if err := c.applyState(ctx); err != nil {
+		return c.failed("grade with the state layer", err)
 	}
 	watch.lap("create")
 	if err := c.prepareContainer(ctx, facts); err != nil {
@@ -107,7 +113,7 @@ func (c *cell) adoptContainer(ctx context.Context, facts *worker.RootFacts) erro
 	if err != nil {
 		return err
 	}
-	_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image}, end)
+	_, err = c.ask(ctx, worker.Request{Op: worker.OpAdopt, PID: pid, Image: image, Upper: c.podmanUpper(ctx)}, end)
 	end.Close()
 	go detachAtEnd(watch, c.attached)
 	if err != nil {
@@ -135,7 +141,8 @@ func detachAtEnd(watch io.ReadCloser, attached io.Closer) {
 	attached.Close()
 }
 
-// endPodman ends the container and removes it.
+// endPodman ends the container and removes it. That of an execute cell stays
+// when keep is set: it holds what is still to be taken.
 func (c *cell) endPodman(kill, keep bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), containerGrace)
 	defer cancel()
@@ -144,7 +151,11 @@ func (c *cell) endPodman(kill, keep bool) string {
 	}
 	_, err := c.ask(ctx, worker.Request{Op: worker.OpFinish, Kill: kill, Keep: keep})
 	how := "it was never made"
-	if c.container != "" {
+	switch {
+	case c.container == "":
+	case keep && c.order.Create && c.made.Verified:
+		how = "it is held"
+	default:
 		how = c.removeContainer(ctx)
 	}
 	if c.ends != nil {

@@ -3,6 +3,7 @@ package isolation
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -43,6 +44,9 @@ type StateLayer struct {
 	Changed []string // absolute paths, of directories only those that hold nothing
 	Deleted []string // absolute paths of what the image has
 	More    int      // paths beyond the cap of these
+	// Problem is why nothing could be kept although it was asked for, "" when
+	// nothing had to be.
+	Problem string
 }
 
 // Settle implements Cell.
@@ -78,8 +82,11 @@ func (c *cell) isClosed() bool {
 
 // keepState keeps what changed outside of the workspace.
 func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
+	if problem := c.stateProblem(); problem != "" {
+		return StateLayer{Problem: problem}, nil
+	}
 	pin := c.order.Image.Pin
-	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String()})
+	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String(), Root: &worker.Root{Layers: c.order.Image.Layers}})
 	if err != nil {
 		return StateLayer{}, stateFault(pin, c.host.workerFault(err))
 	}
@@ -88,6 +95,19 @@ func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
 		return StateLayer{}, stateFault(pin, errors.New("the worker's answer says nothing"))
 	}
 	return StateLayer{DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More}, nil
+}
+
+// stateProblem says why nothing of the cell can be kept.
+func (c *cell) stateProblem() string {
+	switch {
+	case c.made.Engine == EngineHost:
+		return "without a container there is nothing to keep but the workspace"
+	case c.made.Engine == EnginePodman && c.order.Image.Driver != overlayDriver:
+		return fmt.Sprintf("the storage driver of Podman is %s, and a state layer is kept of %s alone", c.order.Image.Driver, overlayDriver)
+	case c.made.Engine == EnginePodman && c.container == "":
+		return "the container was removed"
+	}
+	return ""
 }
 
 func stateFault(pin oci.Pin, err error) error {

@@ -104,6 +104,35 @@ func ownedByCaller(t *testing.T, dir string) {
 	})
 }
 
+// Every engine lends the workspace, and gives it back.
+func TestEveryEngineSettles(t *testing.T) {
+	for _, engine := range []string{isolation.EnginePodman, isolation.EngineHost} {
+		t.Run(engine, func(t *testing.T) {
+			o := executeOrder(t, as(t, "1000"))
+			open := host(t).Open
+			if o.Engine = engine; engine == isolation.EngineHost {
+				open = host(t).OpenOnHost
+			}
+			c, err := open(ctx(t), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			want(t, c, leaveAll, "")
+			want(t, c, "test -O "+c.Places().TaskDir+" && touch "+c.Places().TaskDir+"/x && ls "+c.Places().TaskDir, "x\n")
+			settled := settle(t, c, isolation.Settle{KeepState: engine == isolation.EngineHost})
+			if engine == isolation.EngineHost && (settled.State.Problem == "" || c.Made().StateProblem == "") {
+				t.Error("on the host a state was kept")
+			}
+			ownedByCaller(t, o.Workspace)
+			grade := openOn(t, host(t), isolation.Order{Plan: oci.Plan{Phase: oci.Grade, Network: oci.Sealed}, Image: o.Image, Workspace: o.Workspace})
+			if view := grade.Made().View; view.Digest != settled.Digest || view.Entries != settled.Entries {
+				t.Errorf("settled as %+v, the grade's view is %+v", settled, view)
+			}
+		})
+	}
+}
+
 // What belongs to others is named, and left to them.
 func TestFilesOfOthersStayTheirs(t *testing.T) {
 	o := executeOrder(t, as(t, ""))

@@ -140,10 +140,6 @@ func (c *cell) stateFault() error {
 	if id == "" {
 		return nil
 	}
-	if c.made.Engine == EnginePodman {
-		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: errors.New("the Podman engine cannot put it above the image"),
-			Do: "use --engine bundle"}
-	}
 	if _, err := readState(c.host.stateDir(id)); err != nil {
 		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: fmt.Errorf("%w in %s", err, c.host.options.Scratch),
 			Do: "use the --scratch that the row was executed with, or execute the row again"}

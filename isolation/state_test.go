@@ -34,7 +34,14 @@ func graded(t testing.TB, o isolation.Order, state string) isolation.Order {
 
 // What an agent changed in its root file system is there in the grade, exactly.
 func TestAStateLayerIsWhatTheAgentLeft(t *testing.T) {
+	for _, executed := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+		t.Run("executed by "+executed, func(t *testing.T) { stateIsWhatTheAgentLeft(t, executed) })
+	}
+}
+
+func stateIsWhatTheAgentLeft(t *testing.T, executed string) {
 	o := executeOrder(t, as(t, ""))
+	o.Engine = executed
 	withDockerCapabilities(&o)
 	c := openOn(t, host(t), o)
 	want(t, c, changeRoot, "")
@@ -58,10 +65,11 @@ func TestAStateLayerIsWhatTheAgentLeft(t *testing.T) {
 		}
 	}
 	o = graded(t, o, state.DiffID)
-	for range 2 { // a grade changes nothing in it
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman, isolation.EngineBundle} { // a grade changes nothing in it
+		o.Engine = engine
 		grade := openOn(t, host(t), o)
 		if after := sh(t, grade, seenRoot).out; after != before {
-			t.Errorf("the agent saw\n%s\nthe grade sees\n%s", before, after)
+			t.Errorf("the agent saw\n%s\nthe grade by %s sees\n%s", before, engine, after)
 		}
 		want(t, grade, "rm /opt/a && echo y > /opt/b && rm -r /home/grader && id -u", "0\n")
 		if err := grade.CheckImage(ctx(t)); err != nil {
@@ -75,8 +83,11 @@ func TestAStateLayerIsWhatTheAgentLeft(t *testing.T) {
 // An agent that leaves only its workspace, and what it made and removed again,
 // changes no state.
 func TestNothingIsKeptWhenNothingChanged(t *testing.T) {
-	for _, user := range []string{"", "1000", "65532:65532"} {
-		o := executeOrder(t, as(t, user))
+	for _, user := range []string{"", "1000", "65532:65532", "podman"} {
+		o := executeOrder(t, as(t, strings.TrimPrefix(user, "podman")))
+		if user == "podman" {
+			o.Engine = isolation.EnginePodman
+		}
 		c := openOn(t, host(t), o)
 		want(t, c, "echo x > x; touch /tmp/x; rm /tmp/x; touch "+oci.TaskDirPath+"/x; rm "+oci.TaskDirPath+"/x", "")
 		if state := settle(t, c, isolation.Settle{KeepState: true}).State; state.DiffID != "" || len(state.Changed) > 0 {

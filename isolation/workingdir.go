@@ -91,7 +91,7 @@ func (c *cell) layCapture(ctx context.Context) error {
 	if c.order.WorkingDir == "" || c.order.Create || c.order.State != "" || c.laid {
 		return nil
 	}
-	reply, err := c.withCapture(ctx, worker.OpLay, c.order.Workspace, c.order.Ignore)
+	reply, err := c.withCapture(ctx, worker.Request{Op: worker.OpLay}, c.order.Workspace, c.order.Ignore)
 	if err != nil {
 		return viewFault(&worker.View{Source: c.order.Workspace}, err)
 	}
@@ -102,15 +102,16 @@ func (c *cell) layCapture(ctx context.Context) error {
 
 // withCapture asks the worker to copy between a directory of the host and the
 // cell's working directory.
-func (c *cell) withCapture(ctx context.Context, op worker.Op, dir string, ignore []string) (worker.Reply, error) {
+func (c *cell) withCapture(ctx context.Context, r worker.Request, dir string, ignore []string) (worker.Reply, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return worker.Reply{}, fmt.Errorf("open %s: %w", dir, err)
 	}
 	file := os.NewFile(uintptr(fd), dir)
 	defer file.Close()
-	capture := &worker.Capture{Dir: c.order.WorkingDir, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Ignore: ignore}
-	return c.host.worker.do(ctx, worker.Request{Op: op, Cell: c.name, Capture: capture}, file)
+	r.Cell = c.name
+	r.Capture = &worker.Capture{Dir: c.order.WorkingDir, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Ignore: ignore}
+	return c.host.worker.do(ctx, r, file)
 }
 
 // capture copies the working directory of an ended cell to the host. The copy
@@ -122,8 +123,12 @@ func (c *cell) capture(ctx context.Context, s Settle) (excluded int, err error) 
 	if err := c.noteLent(s.Capture); err != nil {
 		return 0, err
 	}
-	reply, err := c.withCapture(ctx, worker.OpCapture, s.Capture, s.Ignore)
+	mounted, release, err := c.mountContainer(ctx)
 	if err != nil {
+		return 0, captureFault(c.order.WorkingDir, err)
+	}
+	reply, err := c.withCapture(ctx, worker.Request{Op: worker.OpCapture, Mounted: mounted}, s.Capture, s.Ignore)
+	if err := errors.Join(err, release()); err != nil {
 		return 0, captureFault(c.order.WorkingDir, err)
 	}
 	return reply.Tree.Excluded, nil

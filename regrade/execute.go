@@ -238,7 +238,7 @@ func (e *execution) settle(ctx context.Context) error {
 // keepsState tells whether changes outside of the workspace are kept.
 func (e *execution) keepsState() bool {
 	podman := e.task.Sandbox.Podman
-	return e.made.Engine == isolation.EngineBundle && (podman == nil || podman.State != stateNone)
+	return e.made.StateProblem == "" && (podman == nil || podman.State != stateNone)
 }
 
 // Values of sandbox.podman.state.
@@ -255,7 +255,7 @@ func (e *execution) refusesState() error {
 		return nil
 	}
 	return &Error{Kind: Refused, Tried: "execute", On: e.job.Identity().String(),
-		Why: fmt.Errorf("the task says state: keep, and the engine %s keeps nothing outside of the workspace", e.made.Engine),
+		Why: errors.New("the task says state: keep, and nothing outside of the workspace can be kept: " + e.made.StateProblem),
 		Do:  "use --engine bundle, or write state: auto"}
 }
 

@@ -108,6 +108,7 @@ type walker struct {
 	links    map[FileID]first
 	buf      []byte
 	dstRoot  int  // noCopy: none
+	layer    bool // src is an upper directory, see Apply
 	meta     bool // the copy has all but the bytes, see Metadata
 }
 
@@ -195,9 +196,14 @@ func (w *walker) entry(src, dst *directory, base string, st *unix.Stat_t) error 
 		return nil
 	}
 	w.entries++
-	if w.o.Into && dst != nil && kind != unix.S_IFDIR {
-		if err := unix.Unlinkat(dst.fd, base, 0); err != nil && err != unix.ENOENT {
-			return src.fault("replace", base, err)
+	if w.layer {
+		if done, err := w.hides(src, dst, base, st); done || err != nil {
+			return err
+		}
+	}
+	if w.o.Into && dst != nil {
+		if err := w.vacate(dst, base, kind != unix.S_IFDIR); err != nil {
+			return err
 		}
 	}
 	if kind != unix.S_IFDIR {
@@ -247,8 +253,25 @@ func (w *walker) subdirectory(src, dst *directory, base string) error {
 		if err := unix.Mkdirat(dst.fd, base, 0o700); err != nil && (err != unix.EEXIST || !w.o.Into) {
 			return src.fault("make", base, err)
 		}
-		return dst.within(base, func(to *directory) error { return w.directory(from, to) })
+		return dst.within(base, func(to *directory) error { return w.merged(from, to) })
 	})
+}
+
+// merged copies one directory into another, which an opaque one of a layer
+// empties first.
+func (w *walker) merged(src, dst *directory) error {
+	if w.layer {
+		attrs, err := attributesOf(src.fd)
+		if err != nil {
+			return src.fault("read the attributes of", "", err)
+		}
+		if opaque(attrs) {
+			if err := Empty(dst.fd); err != nil {
+				return dst.fault("empty", "", err)
+			}
+		}
+	}
+	return w.directory(src, dst)
 }
 
 func (w *walker) symlink(src, dst *directory, base string, st *unix.Stat_t) error {

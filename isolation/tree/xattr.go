@@ -63,6 +63,9 @@ func xattrNames(fd int) []string {
 // setXattrs gives a copy its attributes. One that cannot be set is a hazard,
 // not an error: a file system that keeps none still gives a view.
 func (w *walker) setXattrs(dst int, d *directory, base string, attrs []xattr) {
+	if w.layer {
+		attrs = seenAttributes(attrs)
+	}
 	for _, a := range attrs {
 		if err := unix.Fsetxattr(dst, a.name, a.value, 0); err != nil {
 			w.hazard(fmt.Sprintf("attribute %q left out of the view", a.name), d, base)

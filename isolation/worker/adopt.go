@@ -76,6 +76,7 @@ func (s *server) adopt(c *cell, r Request, files []int) error {
 	if err := c.adopted.announceEnd(files[0]); err != nil {
 		return fmt.Errorf("watch the container's process %d: %w", pid, err)
 	}
+	c.theirs = r.Upper
 	root, err := c.openRoot()
 	if err != nil {
 		return fmt.Errorf("open the container's root: %w", err)

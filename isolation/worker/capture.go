@@ -78,7 +78,7 @@ func (s *server) captureTree(ctx context.Context, c *cell, r Request, files []in
 	if err := tree.CheckPatterns(r.Capture.Ignore); err != nil {
 		return &fault{err: err, refused: true}
 	}
-	root, err := c.openRoot()
+	root, err := c.rootToCapture(r.Mounted)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *server) captureTree(ctx context.Context, c *cell, r Request, files []in
 		return treeFault("open "+r.Capture.Dir+" in the cell", err)
 	}
 	defer unix.Close(src)
-	upper := c.upperOf(src)
+	upper := c.upperOf(src, r.Mounted)
 	defer unix.Close(upper)
 	report, err := tree.Copy(ctx, src, dst, tree.Options{Ignore: r.Capture.Ignore, Skip: ourOwn(root), Upper: max(upper, 0)})
 	answer.Tree = &report
@@ -98,15 +98,46 @@ func (s *server) captureTree(ctx context.Context, c *cell, r Request, files []in
 	return ownRoot(dst, r.Capture.Owner)
 }
 
+// apply puts a state layer into the root file system of a container that Podman
+// has made and mounted, and not started.
+func apply(ctx context.Context, state, mounted string) error {
+	layer, err := openDirectory(StateLayerDir(state))
+	if err != nil {
+		return &fault{err: fmt.Errorf("open the state layer: %w", err), image: true}
+	}
+	defer unix.Close(layer)
+	root, err := openDirectory(mounted)
+	if err != nil {
+		return fmt.Errorf("open the container's root: %w", err)
+	}
+	defer unix.Close(root)
+	if err := tree.Apply(ctx, layer, root); err != nil {
+		return fmt.Errorf("put the state layer into the container: %w", err)
+	}
+	return nil
+}
+
+// rootToCapture opens the root of an ended cell, where Podman has mounted it when
+// the cell was a container.
+func (c *cell) rootToCapture(mounted string) (int, error) {
+	if mounted == "" {
+		return c.openRoot()
+	}
+	return unix.Open(mounted, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
 // upperOf opens what the cell's upper directory has at the place of a directory
 // of the mounted root; -1: nothing, or the root is not ours.
-func (c *cell) upperOf(dir int) int {
+func (c *cell) upperOf(dir int, mounted string) int {
+	if mounted == "" {
+		mounted = c.rootfs()
+	}
 	path, err := os.Readlink(descriptorPath(dir))
-	rest, below := strings.CutPrefix(path, c.rootfs())
-	if err != nil || !below || !c.mounted {
+	rest, below := strings.CutPrefix(path, mounted)
+	if err != nil || !below || c.upperDir() == "" {
 		return -1
 	}
-	fd, err := openDirectory(c.upper() + rest)
+	fd, err := openDirectory(c.upperDir() + rest)
 	if err != nil {
 		return -1
 	}

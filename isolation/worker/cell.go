@@ -29,6 +29,7 @@ type cell struct {
 	layers    []layer
 	views     []string   // directories that are mounted on themselves, with etc
 	mounted   bool       // the root file system
+	theirs    string     // upper directory of a container of Podman
 	create    bool       // an execute cell: what changes in the root is kept
 	marks     tree.Marks // what lay in its upper directory before a command ran
 	made      int        // how often the root was made: again after a command ended the cell

@@ -97,6 +97,7 @@ func (c *cell) home(r Request, answer *Reply) error {
 		return err
 	}
 	if r.Create {
+		c.create = true
 		if err := makeTaskDir(root, user); err != nil {
 			return err
 		}

@@ -294,6 +294,11 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.view(ctx, r, files, answer)
 	case OpLook:
 		return s.look(r, answer)
+	case OpApply:
+		if r.Root == nil {
+			return errors.New("to apply a state layer it must be named")
+		}
+		return apply(ctx, r.Root.State, r.Mounted)
 	case OpBack:
 		return takeBack(ctx, r, files, answer)
 	}

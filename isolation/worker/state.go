@@ -38,13 +38,21 @@ type StateInfo struct {
 	Made    time.Time `json:"made"`
 }
 
+// upperDir is where what changes in the cell's root is, "" when nobody knows.
+func (c *cell) upperDir() string {
+	if c.mounted {
+		return c.upper()
+	}
+	return c.theirs
+}
+
 // mark notes what lies in the cell's upper directory before its first command
 // runs: what we and the runtime made.
 func (c *cell) mark(ctx context.Context) error {
-	if !c.create || c.marks != nil || !c.mounted {
+	if !c.create || c.marks != nil || c.upperDir() == "" {
 		return nil
 	}
-	upper, err := openDirectory(c.upper())
+	upper, err := openDirectory(c.upperDir())
 	if err != nil {
 		return fmt.Errorf("look at what the cell starts with: %w", err)
 	}
@@ -56,21 +64,14 @@ func (c *cell) mark(ctx context.Context) error {
 // keep makes the state layer of a cell that has ended, and says what is in it.
 // Nothing is kept when nothing changed.
 func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) error {
-	if c.runs() || !c.mounted || !c.create {
+	upper := c.upperDir()
+	if c.runs() || !c.create || upper == "" {
 		return fmt.Errorf("cell %s has no state to keep: it still runs, or was no execute cell", c.name)
 	}
-	if err := unix.Unmount(c.rootfs(), unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount the root file system: %w", err)
+	if err := c.letGo(r.Root); err != nil {
+		return err
 	}
-	c.mounted = false
-	dir := filepath.Join(c.dir, "state")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("make the state layer: %w", err)
-	}
-	if err := os.Rename(c.upper(), StateLayerDir(dir)); err != nil {
-		return fmt.Errorf("make the state layer: %w", err)
-	}
-	layer, diffID, err := c.canonical(ctx, StateLayerDir(dir))
+	layer, diffID, err := c.canonical(ctx, upper)
 	if err != nil {
 		return treeFault("keep what changed outside of the workspace", err)
 	}
@@ -78,9 +79,57 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 		answer.State = &StateMade{}
 		return nil
 	}
+	dir := filepath.Join(c.dir, "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make the state layer: %w", err)
+	}
+	if err := takeUpper(ctx, upper, StateLayerDir(dir)); err != nil {
+		return fmt.Errorf("make the state layer: %w", err)
+	}
 	info := StateInfo{DiffID: diffPrefix + diffID, Entries: layer.Entries, Bytes: layer.Bytes, Image: r.Pin, Made: time.Now().UTC()}
 	answer.State = &StateMade{StateInfo: info, Changed: layer.Changed, Deleted: layer.Deleted, More: layer.More}
 	return s.store(dir, diffID, info)
+}
+
+// letGo lets go of the upper directory, and makes sure of what is below it.
+func (c *cell) letGo(podmans *Root) error {
+	if !c.mounted {
+		c.theirs = ""
+		if podmans == nil {
+			return errors.New("nothing is said of what is below the state layer")
+		}
+		return c.holdLayers(*podmans)
+	}
+	c.mounted = false
+	if err := unix.Unmount(c.rootfs(), unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the root file system: %w", err)
+	}
+	return nil
+}
+
+// takeUpper moves an upper directory. That of a container of Podman lies in
+// another mount, and often on another file system: it is copied, and removed
+// with its container.
+func takeUpper(ctx context.Context, upper, to string) error {
+	err := os.Rename(upper, to)
+	if !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	src, err := openDirectory(upper)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(src)
+	dst, err := openDirectory(to)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dst)
+	_, err = tree.Copy(ctx, src, dst, tree.Options{})
+	return err
 }
 
 const diffPrefix = "sha256:"

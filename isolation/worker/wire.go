@@ -39,6 +39,7 @@ const (
 	OpCapture Op = "capture" // copy the working directory of an ended execute cell
 	OpLay     Op = "lay"     // lay such a copy over the working directory of a cell
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
+	OpApply   Op = "apply"   // put a state layer into a container that Podman mounted
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 )
 
@@ -54,7 +55,7 @@ type Request struct {
 
 	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
 	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
-	Root       *Root           `json:"root,omitempty"`        // OpRoot
+	Root       *Root           `json:"root,omitempty"`        // OpRoot; OpKeep: what is below the upper directory of a container; OpApply: the state
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors; OpEntrust
@@ -67,6 +68,8 @@ type Request struct {
 	Create     bool            `json:"create,omitempty"`      // OpHome: of an execute cell, which has an empty task directory
 	WorkingDir string          `json:"working_dir,omitempty"` // OpHome: it is made when it is not there
 	Capture    *Capture        `json:"capture,omitempty"`     // OpCapture, OpLay, with a directory of the host
+	Upper      string          `json:"upper,omitempty"`       // OpAdopt: the container's upper directory, where an overlay has one
+	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
 	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace: the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
