@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,50 @@ func (t *Task) check(d *decoder, n *node, _ string) {
 	t.checkReference(d, n)
 	t.checkSuites(d, n)
 	t.checkRoute(d, n)
+	t.warnOutside(d, n)
+}
+
+// warnOutside warns of paths of criteria that lead out of the workspace by
+// themselves: a row is not graded where such a file exists (task-file 7.1). An
+// absolute path may mean a working_dir.
+func (t *Task) warnOutside(d *decoder, n *node) {
+	if d.tolerant {
+		return
+	}
+	for i, c := range t.SuccessCriteria {
+		for key, name := range pathsOf(c) {
+			absolute := path.IsAbs(name)
+			if absolute && t.Sandbox.WorkingDir() != "" || !absolute && (name == "" || filepath.IsLocal(name)) {
+				continue
+			}
+			at := criterionNode(n, i).get(key)
+			d.warn(at, item("success_criteria", i)+"."+key, "%s leads out of the workspace, and a row where it exists is not graded; to ask about a file of the image use run_command", quote(name))
+		}
+	}
+}
+
+// pathsOf returns the paths of a criterion that are looked for in the
+// workspace, by key.
+func pathsOf(c Criterion) map[string]string {
+	switch c := c.(type) {
+	case *FileExists:
+		return map[string]string{"path": c.Path}
+	case *FileContains:
+		return map[string]string{"path": c.Path}
+	case *FileMatchesRegex:
+		return map[string]string{"path": c.Path}
+	case *FileCheck:
+		return map[string]string{"path": c.Path}
+	case *JSONCheck:
+		return map[string]string{"path": c.Path, "json_schema": c.JSONSchema}
+	case *ClassificationMatch:
+		return map[string]string{"path": c.Path}
+	case *CLICalled:
+		return map[string]string{"log": c.Log}
+	case *ReferenceComparison:
+		return map[string]string{"agent_file": c.AgentFile}
+	}
+	return nil
 }
 
 // checkID refuses ids that could not be a row directory inside of the run

@@ -37,15 +37,20 @@ func laxBool(n *node) (value, ok bool) {
 	return false, false
 }
 
+// truth is a boolean as a number.
+func truth(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
 // laxInt returns the integer that a value stands for; ok is false when it
 // stands for none, or for one that no field can hold.
 func laxInt(n *node) (value int64, ok bool) {
 	switch v := n.scalar.(type) {
 	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
+		return truth(v), true
 	case int64:
 		return v, true
 	case float64:
@@ -67,10 +72,7 @@ func laxInt(n *node) (value int64, ok bool) {
 func laxNumber(n *node) (value float64, ok bool) {
 	switch v := n.scalar.(type) {
 	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
+		return float64(truth(v)), true
 	case int64:
 		return float64(v), true
 	case *big.Int:

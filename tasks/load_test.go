@@ -141,6 +141,34 @@ func TestCriteria(t *testing.T) {
 	}
 }
 
+// TestPathsThatLeadOut warn where the file is read, and not in a record.
+func TestPathsThatLeadOut(t *testing.T) {
+	for text, warnings := range map[string]int{
+		"path: a/../b": 0, "path: ../b": 1, "path: /etc/passwd": 1, "path: ''": 0, "path: a, json_schema: ../s.json": 1,
+	} {
+		f, err := parse(t, small+"agent: {type: codex}\nsuccess_criteria: [{type: json_check, description: d, "+text+"}]\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, w := range f.Warnings {
+			if strings.Contains(w.Text, "leads out of the workspace") && w.Place.Line > 0 {
+				found++
+			}
+		}
+		if found != warnings {
+			t.Errorf("%s: %v, want %d", text, f.Warnings, warnings)
+		}
+		record, err := f.Task.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := FromRecord(record); err != nil || len(back.Warnings()) > 0 {
+			t.Errorf("%s: %v of the record", text, err)
+		}
+	}
+}
+
 func TestCriterionDefaults(t *testing.T) {
 	c, err := criterion(t, "type: command_not_executed, min_count: 5, max_count: 9")
 	if err != nil {

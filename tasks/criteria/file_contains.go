@@ -10,11 +10,7 @@ import (
 
 // fileContains looks for substrings, case-sensitively (task-file 7.4).
 func (j *judging) fileContains(ctx context.Context, c *tasks.FileContains) (outcome, error) {
-	file, err := j.one(ctx, c.Path)
-	if err != nil {
-		return outcome{}, err
-	}
-	text, err := j.text(ctx, j.where.Cell, file.name)
+	file, text, err := j.oneText(ctx, c.Path)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -13,11 +13,7 @@ const matchedLimit = 100
 
 // fileMatchesRegex searches a file (task-file 7.5).
 func (j *judging) fileMatchesRegex(ctx context.Context, c *tasks.FileMatchesRegex) (outcome, error) {
-	file, err := j.one(ctx, c.Path)
-	if err != nil {
-		return outcome{}, err
-	}
-	text, err := j.text(ctx, j.where.Cell, file.name)
+	file, text, err := j.oneText(ctx, c.Path)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -53,6 +53,19 @@ type Answer struct {
 // errNoTransport is the cause of the infrastructure error of an enabled judge.
 var errNoTransport = errors.New("no transport to a model is configured; configure one, or set enabled: false")
 
+// prepare makes what a judge is asked and shown; off tells that the judge is
+// switched off.
+func (j *judging) prepare(ctx context.Context, prompt string, input tasks.JudgeInput, inlineReference bool) (text string, off bool, err error) {
+	switch {
+	case !input.Enabled:
+		return "", true, nil
+	case j.where.Judge == nil:
+		return "", false, errNoTransport
+	}
+	text, err = j.judgePrompt(ctx, prompt, input, inlineReference)
+	return text, false, err
+}
+
 // disabled is the outcome of a judge that is switched off (task-file 7.15).
 func disabled() outcome {
 	return outcome{score: 1, details: "The judge is disabled."}

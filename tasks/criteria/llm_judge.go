@@ -9,15 +9,9 @@ import (
 
 // llmJudge asks a model for a verdict (task-file 7.15).
 func (j *judging) llmJudge(ctx context.Context, c *tasks.LLMJudge) (outcome, error) {
-	if !c.Enabled {
-		return disabled(), nil
-	}
-	if j.where.Judge == nil {
-		return outcome{}, errNoTransport
-	}
-	prompt, err := j.judgePrompt(ctx, c.Prompt, c.JudgeInput, true)
-	if err != nil {
-		return outcome{}, err
+	prompt, off, err := j.prepare(ctx, c.Prompt, c.JudgeInput, true)
+	if off || err != nil {
+		return disabled(), err
 	}
 	return j.judge(ctx, c.JudgeInput, Question{
 		Type: c.Type, System: judgeInstructions, Prompt: prompt, Model: c.Model,
@@ -31,15 +25,9 @@ You work in a copy of the agent's workspace and may read and run what is there. 
 
 // agentJudge lets a sub-agent look at a copy of the workspace.
 func (j *judging) agentJudge(ctx context.Context, c *tasks.AgentJudge) (outcome, error) {
-	if !c.Enabled {
-		return disabled(), nil
-	}
-	if j.where.Judge == nil {
-		return outcome{}, errNoTransport
-	}
-	prompt, err := j.judgePrompt(ctx, c.Prompt, c.JudgeInput, false)
-	if err != nil {
-		return outcome{}, err
+	prompt, off, err := j.prepare(ctx, c.Prompt, c.JudgeInput, false)
+	if off || err != nil {
+		return disabled(), err
 	}
 	return j.judge(ctx, c.JudgeInput, Question{
 		Type: c.Type, System: judgeInstructions + agentInstructions, Prompt: prompt, Model: c.Agent.Model,

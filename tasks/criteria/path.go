@@ -148,6 +148,14 @@ func (j *judging) one(ctx context.Context, name string) (subject, error) {
 	return subject{name: matches[0].name, found: fmt.Sprintf("'%s' matches '%s'.", name, matches[0].name)}, nil
 }
 
+// oneText is one and the text of the file.
+func (j *judging) oneText(ctx context.Context, name string) (file subject, text string, err error) {
+	if file, err = j.one(ctx, name); err == nil {
+		text, err = j.text(ctx, j.where.Cell, file.name)
+	}
+	return file, text, err
+}
+
 // missing: no file matches.
 type missing struct{ name string }
 

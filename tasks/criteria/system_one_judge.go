@@ -14,15 +14,9 @@ import (
 // systemOneJudge asks a vendor's model a set of questions; the score is the
 // weighted mean of what their answers are worth (task-file 7.15).
 func (j *judging) systemOneJudge(ctx context.Context, c *tasks.SystemOneJudge) (outcome, error) {
-	if !c.Enabled {
-		return disabled(), nil
-	}
-	if j.where.Judge == nil {
-		return outcome{}, errNoTransport
-	}
-	prompt, err := j.judgePrompt(ctx, c.Prompt, c.JudgeInput, true)
-	if err != nil {
-		return outcome{}, err
+	prompt, off, err := j.prepare(ctx, c.Prompt, c.JudgeInput, true)
+	if off || err != nil {
+		return disabled(), err
 	}
 	answer, judged, err := j.ask(ctx, c.JudgeInput, Question{Type: c.Type, Prompt: prompt, Model: c.Model, Vendor: c})
 	if err != nil {

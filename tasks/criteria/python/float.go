@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"podgrade/tasks"
 )
 
 // ErrNotFloat is the error of ParseFloat for a text that is no number.
@@ -128,25 +130,5 @@ func skipDigits(text string) (rest string, count int) {
 	return text[count:], count
 }
 
-// FormatFloat is repr(value) and str(value): the shortest digits that read
-// back, an exponent below 1e-4 and from 1e16 on.
-func FormatFloat(value float64) string {
-	switch {
-	case math.IsNaN(value):
-		return "nan"
-	case math.IsInf(value, 1):
-		return "inf"
-	case math.IsInf(value, -1):
-		return "-inf"
-	}
-	exponential := strconv.FormatFloat(value, 'e', -1, 64)
-	mantissa, exponent, _ := strings.Cut(exponential, "e")
-	if n, _ := strconv.Atoi(exponent); n < -4 || n >= 16 {
-		return mantissa + "e" + exponent
-	}
-	fixed := strconv.FormatFloat(value, 'f', -1, 64)
-	if !strings.Contains(fixed, ".") {
-		fixed += ".0"
-	}
-	return fixed
-}
+// FormatFloat is repr(value) and str(value).
+func FormatFloat(value float64) string { return tasks.FloatStr(value) }
