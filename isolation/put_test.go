@@ -125,7 +125,7 @@ func TestEndingProcessesSaysWhichWereAlive(t *testing.T) {
 		if ended, err := c.EndProcesses(ctx(t)); err != nil || len(ended) != 0 {
 			t.Errorf("nothing was alive: %+v, %v", ended, err)
 		}
-		sh(t, c, "setsid sleep 271828 >/dev/null 2>&1 & setsid sleep 314159 >/dev/null 2>&1 &")
+		sh(t, c, "for n in 271828 314159; do sleep $n >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done; done")
 		ended, err := c.EndProcesses(ctx(t))
 		if err != nil || len(ended) != 2 {
 			t.Fatalf("got %+v, %v", ended, err)

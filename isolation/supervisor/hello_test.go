@@ -86,7 +86,7 @@ func TestRefusesToBeAnyProcess(t *testing.T) {
 		{nil, 5, "not PID 1"},
 		{[]string{"--help"}, 2, "started by podgrade"},
 		{[]string{"--host", "more"}, 2, "started by podgrade"},
-		{[]string{"--command"}, 127, ""},
+		{[]string{"--command"}, 2, "started by podgrade"},
 	} {
 		var stderr bytes.Buffer
 		cmd := exec.Command(built.init, test.args...)

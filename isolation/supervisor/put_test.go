@@ -258,7 +258,7 @@ func TestRemove(t *testing.T) {
 		base := c.ground()
 		got := c.sh(`cd base; mkdir -p tree/a/b tree/closed/in keep; ln -s ../../outside tree/out; ln -s ../outside/file tree/out-file; ln -s .. tree/a/up
 			mkfifo tree/fifo; echo x > tree/a/b/x; echo x > tree/closed/in/x; chmod 0 tree/closed/in tree/closed tree/a/b; ln -s ../outside out; ln -s tree link; echo y > keep/y
-			p=tree/deep; mkdir $p; (cd $p; for i in $(seq 300); do mkdir d; cd d; touch f; done)`, 20*time.Second)
+			deep=tree/$(printf 'd/%.0s' $(seq 300)); mkdir -p $deep; for i in 1 2 3; do mkdir $deep/$i; echo x > $deep/$i/f; done`, 20*time.Second)
 		if got.Code != 0 {
 			t.Fatalf("%+v", got)
 		}
