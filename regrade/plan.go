@@ -36,6 +36,8 @@ type Plan struct {
 	// Problems belong to no single file: two rows that would share one
 	// directory, an argument that names no file.
 	Problems []Finding `json:"problems"`
+	// Missing are how many arguments name no file.
+	Missing int `json:"missing"`
 	// Needs is why this host or this release would not run some rows: nothing is
 	// wrong with the files.
 	Needs []string `json:"needs"`
@@ -228,6 +230,7 @@ func (p *planner) nothingLeft() {
 
 // Unmatched adds arguments that name no file.
 func (p *Plan) Unmatched(arguments []string) {
+	p.Missing += len(arguments)
 	for _, argument := range arguments {
 		p.Problems = add(p.Problems, Finding{File: argument, Text: "there is no such task file"})
 	}

@@ -236,6 +236,9 @@ func summary(made *regrade.Plan) string {
 			text += fmt.Sprintf(", %d %s", more.n, more.word)
 		}
 	}
+	if made.Missing > 0 {
+		text += "; " + count(made.Missing, "name") + " of no file"
+	}
 	return text + "; " + count(rows, "row")
 }
 
