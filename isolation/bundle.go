@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	c := &cell{host: h, name: fmt.Sprintf("cell-%d", h.cells), order: o}
 	h.open[c] = true
 	h.mu.Unlock()
-	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, LimitsKept: []string{}, LimitsNotKept: notKept(o.Plan.Limits), TimingsMS: map[string]float64{}}
+	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, TimingsMS: map[string]float64{}}
 	choose(c)
+	c.limit()
 	if err := errors.Join(c.limitsFault(), c.stateFault(), c.workingDirFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -66,11 +68,8 @@ func (c *cell) bootBundle(ctx context.Context) error {
 		return err
 	}
 	watch.lap("views")
-	spec, raw, err := c.specification(facts)
+	spec, err := c.start(ctx, facts)
 	if err != nil {
-		return err
-	}
-	if err := c.start(ctx, raw); err != nil {
 		return err
 	}
 	watch.lap("start")
@@ -164,7 +163,7 @@ func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, erro
 	binds := append([]oci.Bind{{Source: worker.ToolDir(c.host.run.dir), Destination: oci.ToolPath, ReadOnly: true}}, c.binds...)
 	spec, err := oci.Spec(c.order.Plan, oci.Facts{
 		Rootfs: facts.Path, Binds: append(binds, etc...), User: c.user,
-		IDs: c.host.hello.IDs, Rlimits: c.host.hello.Rlimits,
+		IDs: c.host.hello.IDs, Rlimits: c.host.hello.Rlimits, Resources: c.limits.asSpec(),
 	})
 	if err != nil {
 		return nil, nil, &Fault{Tried: "make the cell's specification", Why: err}
@@ -209,18 +208,47 @@ func writeForEveryone(path, content string) error {
 	return os.Chmod(path, 0o644)
 }
 
-// start starts the runtime and waits until the supervisor says hello.
-func (c *cell) start(ctx context.Context, spec []byte) error {
+// start starts the runtime on the cell's specification, in the cell's control
+// group where it has one, and waits until the supervisor says hello. A group
+// that no process can be put into is none: that limits are not enforced is for
+// the record to say, unless they are required.
+func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec, error) {
+	for {
+		spec, raw, err := c.specification(facts)
+		if err != nil {
+			return nil, err
+		}
+		err = c.startRuntime(ctx, raw)
+		if err == nil {
+			err = c.greet(ctx)
+			return spec, errors.Join(err, c.limitsHold(err))
+		}
+		if c.limits == nil || ctx.Err() != nil || c.host.gone() {
+			return nil, &Fault{Tried: "start the cell", Why: c.host.workerFault(err)}
+		}
+		if err := c.unlimited(err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *cell) startRuntime(ctx context.Context, spec []byte) error {
 	theirs, err := c.channel()
 	if err != nil {
 		return err
 	}
-	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec}, theirs[:]...)
-	closeAll(theirs[:])
-	if err != nil {
-		return &Fault{Tried: "start the cell", Why: c.host.workerFault(err)}
+	defer closeAll(theirs[:])
+	files := theirs[:]
+	if c.limits != nil {
+		group, err := os.Open(c.limits.dir)
+		if err != nil {
+			return err
+		}
+		defer group.Close()
+		files = append(slices.Clone(files), group)
 	}
-	return c.greet(ctx)
+	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec}, files...)
+	return err
 }
 
 // greet waits until the started supervisor says hello.

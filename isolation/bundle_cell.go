@@ -50,6 +50,9 @@ type cell struct {
 	closed    bool
 	answer    func(Call) Reply // of calls of recorded commands; nil: there are none
 
+	limits    *cellLimits // control group of the cell; nil: it has none
+	limitsWhy string      // why it has none
+
 	container  string    // name of a container of Podman; "": there is none
 	containers int       // of Podman that were made
 	attached   io.Closer // connection to the container's streams
@@ -311,10 +314,11 @@ func (c *cell) Close() error {
 		c.endSupervisor(false) // it is no child of the worker's
 	}
 	if !ours || c.host.gone() {
+		c.limits.remove() // its processes ended with the worker
 		return nil
 	}
 	c.end(false, false)
-	err := c.returnLent()
+	err := errors.Join(c.returnLent(), c.limits.remove())
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	if _, failed := c.ask(ctx, worker.Request{Op: worker.OpDiscard}); failed != nil && !c.host.gone() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
@@ -73,4 +74,44 @@ func BoundBrought(entries int, bytes int64) (undo func()) {
 	before := mostBrought
 	mostBrought = tree.Bound{Entries: entries, Bytes: bytes << 20}
 	return func() { mostBrought = before }
+}
+
+// Control groups, for tests with facts and trees that are not this host's.
+type GroupFacts = groupFacts
+
+// GroupFacts.NotDelegated, and what is found in a tree.
+func (f groupFacts) NotDelegated() string { return f.notDelegated() }
+
+// FactsBelow reads what a tree of version 2 says.
+func FactsBelow(root, self string, ours func(pid int) bool) (GroupFacts, error) {
+	return groupFacts{Version2: true}.below(root, self, ours)
+}
+
+// UseGroups makes a host believe that it may make control groups.
+func UseGroups(h *Host, dir string, controllers []string) {
+	h.groups, h.noGroups = &groups{dir: dir, controllers: controllers}, ""
+}
+
+// TakeOver takes a delegated group over and returns the controllers of the
+// groups below it.
+func TakeOver(f GroupFacts) ([]string, error) {
+	g, err := takeOver(f)
+	if err != nil {
+		return nil, err
+	}
+	return g.controllers, nil
+}
+
+// RunName is the name of a host's run directory.
+func RunName(h *Host) string { return filepath.Base(h.run.dir) }
+
+// MakeGroup makes a cell's group below a directory, and reads its limits back
+// after change.
+func MakeGroup(dir, name string, controllers []string, l oci.Limits, change func(dir string)) (kept []string, err error) {
+	c, err := (&groups{dir: dir, controllers: controllers}).make(name, l)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	change(c.dir)
+	return c.kept, c.holds()
 }

@@ -43,6 +43,9 @@ type Host struct {
 	stderr  *tail
 	hello   worker.Hello
 
+	groups   *groups // control groups for cells; nil: there are none
+	noGroups string  // why there are none
+
 	pulling sync.Mutex // held while an image is pulled
 	mu      sync.Mutex
 	cells   int
@@ -78,6 +81,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err := h.begin(ctx); err != nil {
 		return nil, err
 	}
+	h.groups, h.noGroups = delegatedGroups()
 	go h.sweepDead()
 	return h, nil
 }

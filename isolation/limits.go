@@ -1,23 +1,78 @@
 package isolation
 
 import (
-	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"podgrade/oci"
 )
 
-// Names of the limits that a task can ask for.
+// Names of the limits that a task can ask for of a whole cell.
 const (
-	LimitMemory    = "memory"
-	LimitCPUs      = "cpus"
-	LimitProcesses = "pids"
+	LimitMemory    = oci.LimitMemory
+	LimitCPUs      = oci.LimitCPUs
+	LimitProcesses = oci.LimitProcesses
 )
 
-// notKept are the limits that were asked for and that nothing enforces for the
-// cell as a whole: without a delegated cgroup there are only limits of single
-// processes, as a floor (commandLimits).
-func notKept(l oci.Limits) []string {
+// Names of the limits that podgrade itself enforces in every cell.
+const (
+	LimitOutput = "output" // of a command: what is beyond its cap is not kept
+	LimitTime   = "time"   // of a command: its time-out ends all that it started
+)
+
+// limit decides which limits are enforced for the cell as a whole. Without a
+// control group of its own there are only limits of single processes, as a
+// floor (commandLimits).
+func (c *cell) limit() {
+	var err error
+	if c.made.Engine == EngineBundle {
+		c.limits, err = c.host.groups.make(filepath.Base(c.host.run.dir)+"-"+c.name, c.order.Plan.Limits)
+	}
+	c.limitsWhy = c.host.noGroups
+	switch {
+	case err != nil:
+		c.limitsWhy = err.Error()
+	case c.made.Engine != EngineBundle:
+		c.limitsWhy = "only cells of the engine " + EngineBundle + " have control groups of their own"
+	}
+	c.noteLimits()
+}
+
+// unlimited goes on without the cell's control group, which does not work.
+func (c *cell) unlimited(why error) error {
+	c.limits.remove() // it has no process, or goes with podgrade's own group
+	c.limits, c.limitsWhy = nil, why.Error()
+	c.noteLimits()
+	return c.limitsFault()
+}
+
+// limitsHold tells whether the started cell is in its control group, with its
+// limits in the kernel. started is why it did not start.
+func (c *cell) limitsHold(started error) error {
+	if c.limits == nil || started != nil {
+		return nil
+	}
+	if err := c.limits.holds(); err != nil {
+		return &Fault{Tried: "limit the cell", On: "of " + c.order.Image.Pin.String(), Why: err, Do: "see what `podgrade doctor` says of control groups"}
+	}
+	return nil
+}
+
+// noteLimits sorts what was asked for, and what podgrade does itself, into what
+// is enforced and what is not.
+func (c *cell) noteLimits() {
+	kept := []string{LimitOutput, LimitTime}
+	if c.limits != nil {
+		kept = append(slices.Clone(c.limits.kept), kept...)
+	}
+	c.made.LimitsKept = kept
+	c.made.LimitsNotKept = slices.DeleteFunc(asked(c.order.Plan.Limits), func(name string) bool { return slices.Contains(kept, name) })
+}
+
+// asked are the names of the limits that were asked for.
+func asked(l oci.Limits) []string {
 	names := []string{}
 	for _, limit := range []struct {
 		name  string
@@ -42,6 +97,6 @@ func (c *cell) limitsFault() error {
 		on = "of " + c.order.Image.Pin.String()
 	}
 	return &Fault{Kind: Refusal, Tried: "make a cell with the limits that the task asks for", On: on,
-		Why: errors.New("nothing enforces these for a whole cell on this host: " + strings.Join(missing, ", ")),
-		Do:  "grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
+		Why: fmt.Errorf("nothing enforces these for a whole cell: %s (%s)", strings.Join(missing, ", "), c.limitsWhy),
+		Do:  "start podgrade in a control group of its own (systemd-run --user --scope -p Delegate=yes podgrade ...) with --engine bundle, or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
 }

@@ -21,6 +21,9 @@ type Facts struct {
 	User    User
 	IDs     uint32 // ids in the worker's user namespace
 	Rlimits map[string]Rlimit
+	// Resources are the limits that the cell's control group enforces; nil: it
+	// has none of its own.
+	Resources *specs.LinuxResources
 }
 
 // MaskedPaths are hidden in every cell: they show or change the host.
@@ -59,6 +62,7 @@ func Spec(p Plan, f Facts) (*specs.Spec, error) {
 			MaskedPaths:   slices.Clone(MaskedPaths),
 			ReadonlyPaths: slices.Clone(ReadonlyPaths),
 			Sysctl:        sysctls(f.IDs),
+			Resources:     f.Resources,
 		},
 	}
 	profile, err := seccompProfile(s)

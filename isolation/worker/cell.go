@@ -216,8 +216,12 @@ func (c *cell) bindEtc() error {
 
 // startCell writes the specification and starts the runtime on it.
 func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
-	if len(files) != 3 || !c.mounted || c.runtime != nil {
+	if len(files) != 3 && len(files) != 4 || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
+	}
+	group := noGroup
+	if len(files) == 4 {
+		group = files[3]
 	}
 	if err := c.readSpec(spec); err != nil {
 		return err
@@ -225,7 +229,10 @@ func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
 	if err := c.bindEtc(); err != nil {
 		return err
 	}
-	spec, err := s.filter.use(spec, c.spec)
+	bare, spec, err := c.withoutResources(spec)
+	if err == nil {
+		spec, err = s.filter.use(spec, bare)
+	}
 	if err != nil {
 		return err
 	}
@@ -234,7 +241,7 @@ func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
 	}
 	c.starts++
 	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.dir, "--pid-file", c.pidFile(), c.container())
-	pid, ended, err := s.children.start(argv, runtimeEnv(), c.dir, [3]int(files))
+	pid, ended, err := s.children.startIn(group, argv, runtimeEnv(), c.dir, [3]int(files[:3]))
 	if err != nil {
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}

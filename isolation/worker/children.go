@@ -25,10 +25,18 @@ func newChildren() *children {
 // start runs argv[0] (a path) with the given descriptors as 0, 1, 2, in a
 // session of its own. The channel yields its end.
 func (c *children) start(argv, env []string, dir string, files [3]int) (int, <-chan syscall.WaitStatus, error) {
+	return c.startIn(noGroup, argv, env, dir, files)
+}
+
+// noGroup stands for the control group that we are in.
+const noGroup = -1
+
+// startIn is start in the control group whose directory is given.
+func (c *children) startIn(group int, argv, env []string, dir string, files [3]int) (int, <-chan syscall.WaitStatus, error) {
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: env,
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true, UseCgroupFD: group != noGroup, CgroupFD: group},
 	}
 	ended := make(chan syscall.WaitStatus, 1)
 	c.mu.Lock()

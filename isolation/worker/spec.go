@@ -19,3 +19,15 @@ func (c *cell) readSpec(raw json.RawMessage) error {
 	c.spec = &s
 	return nil
 }
+
+// withoutResources is the specification for the runtime: the control group that
+// it is started in has the limits already, and it makes none itself.
+func (c *cell) withoutResources(raw json.RawMessage) (*specs.Spec, json.RawMessage, error) {
+	if c.spec.Linux.Resources == nil {
+		return c.spec, raw, nil
+	}
+	spec, linux := *c.spec, *c.spec.Linux
+	linux.Resources, spec.Linux = nil, &linux
+	raw, err := json.Marshal(&spec)
+	return &spec, raw, err
+}

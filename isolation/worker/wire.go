@@ -58,7 +58,7 @@ type Request struct {
 	Root       *Root           `json:"root,omitempty"`        // OpRoot; OpKeep: what is below the upper directory of a container; OpApply: the state
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
-	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors; OpEntrust
+	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
 	Dir        string          `json:"dir,omitempty"`         // OpLook: where the image is mounted
 	PID        int             `json:"pid,omitempty"`         // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
 	Image      *RootFacts      `json:"image,omitempty"`       // OpAdopt: what OpLook found, without its files

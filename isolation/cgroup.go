@@ -1,0 +1,303 @@
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"podgrade/oci"
+)
+
+// Limits of a whole cell are enforced by a control group of its own. A process
+// may make groups only where one was delegated to it: below the group that
+// podgrade was started in, when that is its user's and nobody else is in it.
+// systemd-run --user --scope makes such a group.
+
+const (
+	groupRoot    = "/sys/fs/cgroup"
+	ownGroupFile = "/proc/self/cgroup"
+	groupProcs   = "cgroup.procs"
+	groupControl = "cgroup.subtree_control"
+	// mainGroup is the group of podgrade itself and its worker: a group with
+	// groups below it may hold no process.
+	mainGroup = "podgrade-main"
+	// cellGroup begins the names of the groups of cells.
+	cellGroup = "podgrade-cell-"
+)
+
+// groupFacts are what podgrade finds of its own control group.
+type groupFacts struct {
+	Version2    bool     // the root is version 2 alone
+	Own         string   // the group's directory
+	Writable    bool     // groups can be made below it, and processes moved
+	Controllers []string // that groups below it can have
+	Others      int      // processes in it that are not podgrade's
+}
+
+// notDelegated says why no group can be made; "" when one can.
+func (f groupFacts) notDelegated() string {
+	switch {
+	case !f.Version2:
+		return "this host has no control groups of version 2 alone"
+	case !f.Writable:
+		return "podgrade's control group is not delegated to this user"
+	case f.Others > 0:
+		return fmt.Sprintf("%d other processes are in podgrade's control group", f.Others)
+	case len(f.Controllers) == 0:
+		return "no controller is delegated to podgrade's control group"
+	}
+	return ""
+}
+
+// readGroupFacts looks at the group that a process is in. ours tells of a
+// process whether it is podgrade's.
+func readGroupFacts(root, self string, ours func(pid int) bool) (groupFacts, error) {
+	f := groupFacts{}
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return f, err
+	}
+	if f.Version2 = st.Type == unix.CGROUP2_SUPER_MAGIC; !f.Version2 {
+		return f, nil
+	}
+	return f.below(root, self, ours)
+}
+
+// below fills in what is found in a tree of version 2.
+func (f groupFacts) below(root, self string, ours func(pid int) bool) (groupFacts, error) {
+	text, err := os.ReadFile(self)
+	if err != nil {
+		return f, err
+	}
+	_, own, found := strings.Cut("\n"+string(text), "\n0::")
+	if !found {
+		return f, fmt.Errorf("%s names no group of version 2", self)
+	}
+	own, _, _ = strings.Cut(own, "\n")
+	f.Own = filepath.Join(root, filepath.Clean("/"+own))
+	f.Writable = true
+	for _, name := range []string{"", groupProcs, groupControl} {
+		f.Writable = f.Writable && unix.Access(filepath.Join(f.Own, name), unix.W_OK) == nil
+	}
+	controllers, err := os.ReadFile(filepath.Join(f.Own, "cgroup.controllers"))
+	if err != nil {
+		return f, err
+	}
+	for _, name := range strings.Fields(string(controllers)) {
+		if slices.Contains(oci.LimitControllers(), name) {
+			f.Controllers = append(f.Controllers, name)
+		}
+	}
+	pids, err := processesIn(f.Own)
+	f.Others = len(slices.DeleteFunc(pids, ours))
+	return f, err
+}
+
+// processesIn lists the processes of a group.
+func processesIn(group string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(group, groupProcs))
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// descends tells whether a process is this one, or one that it started.
+func descends(pid int) bool {
+	for range 64 {
+		if pid == os.Getpid() {
+			return true
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, parent, found := strings.Cut(string(text), "\nPPid:\t")
+		if err != nil || !found {
+			return false
+		}
+		parent, _, _ = strings.Cut(parent, "\n")
+		if pid, err = strconv.Atoi(parent); err != nil || pid <= 1 {
+			return false
+		}
+	}
+	return false
+}
+
+// groups are the control groups that podgrade may make.
+type groups struct {
+	dir         string   // the delegated group
+	controllers []string // enabled for the groups below it
+}
+
+// delegatedGroups takes the group that podgrade was started in over, so that
+// cells can have groups of their own below it. Where it is not delegated, or is
+// but does not work, there are none, and the reason is given.
+//
+// The worker must have its namespaces already: a process can be put only into
+// groups below the root of its cgroup namespace.
+func delegatedGroups() (*groups, string) {
+	facts, err := readGroupFacts(groupRoot, ownGroupFile, descends)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if reason := facts.notDelegated(); reason != "" {
+		return nil, reason
+	}
+	g, err := takeOver(facts)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return g, ""
+}
+
+func takeOver(f groupFacts) (*groups, error) {
+	leaf := filepath.Join(f.Own, mainGroup)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	pids, err := processesIn(f.Own)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range pids {
+		if err := writeGroup(leaf, groupProcs, strconv.Itoa(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+			return nil, err
+		}
+	}
+	g := &groups{dir: f.Own}
+	for _, name := range f.Controllers {
+		if err = writeGroup(f.Own, groupControl, "+"+name); err == nil {
+			g.controllers = append(g.controllers, name)
+		}
+	}
+	if len(g.controllers) == 0 {
+		return nil, err
+	}
+	g.removeOld()
+	return g, nil
+}
+
+// removeOld removes the groups of cells that a dead podgrade left: nobody else
+// works here. One with a process in it stays.
+func (g *groups) removeOld() {
+	old, _ := filepath.Glob(filepath.Join(g.dir, cellGroup+"*"))
+	for _, dir := range old {
+		unix.Rmdir(dir)
+	}
+}
+
+func writeGroup(group, name, value string) error {
+	f, err := os.OpenFile(filepath.Join(group, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// cellLimits is the control group of one cell.
+type cellLimits struct {
+	dir       string
+	resources *specs.LinuxResources
+	kept      []string // names of limits, as the kernel has them
+}
+
+// make makes a group with limits, and reads back what the kernel made of them.
+// nil: there is nothing to enforce, or nothing to enforce it with.
+func (g *groups) make(name string, l oci.Limits) (*cellLimits, error) {
+	if g == nil {
+		return nil, nil
+	}
+	resources := oci.Resources(l, g.controllers)
+	if resources == nil {
+		return nil, nil
+	}
+	c := &cellLimits{dir: filepath.Join(g.dir, cellGroup+name), resources: resources}
+	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	for _, file := range oci.GroupFiles(resources) {
+		err := writeGroup(c.dir, file.Name, file.Value)
+		if err != nil && (!file.Optional || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, errors.Join(err, c.remove())
+		}
+	}
+	if err := c.readBack(); err != nil {
+		return nil, errors.Join(err, c.remove())
+	}
+	return c, nil
+}
+
+// readBack compares the group's files with the resources.
+func (c *cellLimits) readBack() error {
+	c.kept = nil
+	for _, file := range oci.GroupFiles(c.resources) {
+		text, err := os.ReadFile(filepath.Join(c.dir, file.Name))
+		if file.Optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if got := strings.TrimSpace(string(text)); got != file.Value {
+			return fmt.Errorf("%s of its control group is %q, not %q", file.Name, got, file.Value)
+		}
+		if !slices.Contains(c.kept, file.Limit) {
+			c.kept = append(c.kept, file.Limit)
+		}
+	}
+	return nil
+}
+
+// holds tells whether a cell's processes are in the group, with its limits as
+// they were set.
+func (c *cellLimits) holds() error {
+	if err := c.readBack(); err != nil {
+		return err
+	}
+	pids, err := processesIn(c.dir)
+	if err == nil && len(pids) == 0 {
+		err = errors.New("its control group holds no process")
+	}
+	return err
+}
+
+// asSpec is what the specification says of the group.
+func (c *cellLimits) asSpec() *specs.LinuxResources {
+	if c == nil {
+		return nil
+	}
+	return c.resources
+}
+
+// remove removes the group of a cell that has ended. Its last process may be on
+// its way out still.
+func (c *cellLimits) remove() error {
+	if c == nil {
+		return nil
+	}
+	for end := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Rmdir(c.dir)
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("remove the control group %s: %w", c.dir, err)
+		}
+	}
+}
