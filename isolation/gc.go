@@ -16,21 +16,23 @@ import (
 
 // Leftover is something that a podgrade that is no more left behind.
 type Leftover struct {
-	Kind string `json:"kind"` // LeftoverRun or LeftoverHolder
-	Name string `json:"name"` // path of the run directory, id of the container
+	Kind string `json:"kind"` // one of those below
+	Name string `json:"name"` // path of the directory, id of the container
 	// PID of the podgrade that made it, 0 when it is not known.
 	PID int `json:"pid,omitempty"`
 	// Made is when, the zero time when it is not known.
 	Made time.Time `json:"made,omitzero"`
-	// Removed: it is gone now. It never is in a dry run.
+	// Removed: it is gone now, a workspace that it is the caller's again. It
+	// never is in a dry run.
 	Removed bool   `json:"removed"`
 	Problem string `json:"problem,omitempty"` // why it could not be removed
 }
 
 // The kinds of leftovers.
 const (
-	LeftoverRun    = "run"    // directory of a podgrade in the scratch
-	LeftoverHolder = "holder" // container that kept an image from being pruned
+	LeftoverRun       = "run"       // directory of a podgrade in the scratch
+	LeftoverWorkspace = "workspace" // directory of a row that is still an image user's
+	LeftoverHolder    = "holder"    // container that kept an image from being pruned
 )
 
 // Swept is what a sweep found.
@@ -54,7 +56,8 @@ func (s Swept) Failed() bool {
 
 // Sweep removes what podgrades that were killed left behind: their directories
 // in the scratch, whoever owns the files in them, and their holders in
-// Podman's store. It decides by held locks, and for a holder by process id,
+// Podman's store. The workspaces of their execute cells it gives back to the
+// caller, with all that is in them. It decides by held locks, and for a holder by process id,
 // start time and boot id, so nothing of a living podgrade is touched. In a dry
 // run nothing at all is.
 //
@@ -68,12 +71,15 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 	defer func() { err = errors.Join(err, h.leave()) }()
 	swept = Swept{Scratch: h.options.Scratch, Left: []Leftover{}}
 	for _, dead := range deadRuns(h.options.Scratch) {
-		l := dead.leftover()
+		left := dead.leftovers()
 		if !dryRun {
-			l.done(h.sweepRun(ctx, dead))
+			err := h.sweepRun(ctx, dead)
+			for i := range left {
+				left[i].done(err)
+			}
 		}
 		dead.lock.Close()
-		swept.Left = append(swept.Left, l)
+		swept.Left = append(swept.Left, left...)
 	}
 	swept.Living = h.living()
 	if h.podman == "" {
@@ -149,6 +155,16 @@ func locked(dir string) bool {
 
 // maxOwner caps what is read of a lock file, in bytes.
 const maxOwner = 4 << 10
+
+// leftovers are a dead run, and the workspaces that it never gave back.
+func (r *run) leftovers() []Leftover {
+	own := r.leftover()
+	var all []Leftover
+	for _, l := range lentBy(r.dir) {
+		all = append(all, Leftover{Kind: LeftoverWorkspace, Name: l.Path, PID: own.PID, Made: own.Made})
+	}
+	return append(all, own)
+}
 
 // leftover describes a dead run by what it wrote into its lock file.
 func (r *run) leftover() Leftover {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,11 +21,30 @@ import (
 // podgrade is killed, the next start or `podgrade gc` takes it back.
 type lent struct {
 	Path  string     `json:"path"`
-	Dev   uint64     `json:"dev"` // with Ino: another directory there is left alone
-	Ino   uint64     `json:"ino"`
+	Which identity   `json:"which"` // another directory there is left alone
 	Owner tree.Owner `json:"owner"`
 
 	note string // its file
+}
+
+// identity tells a directory from any other that has been at its place. Inode
+// numbers are given again at once, so the time of birth belongs to it where
+// the file system knows it.
+type identity struct {
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+	Ino   uint64 `json:"ino"`
+	Born  int64  `json:"born,omitempty"` // nanoseconds since 1970
+}
+
+func identityOf(fd int) (identity, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
+	which := identity{Major: st.Dev_major, Minor: st.Dev_minor, Ino: st.Ino}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		which.Born = st.Btime.Sec*int64(time.Second) + int64(st.Btime.Nsec)
+	}
+	return which, err
 }
 
 // lentDir is where the notes of a run are.
@@ -32,21 +52,36 @@ func lentDir(run string) string { return filepath.Join(run, "lent") }
 
 // noteLent writes the note before the directory changes hands.
 func (c *cell) noteLent(workspace string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(workspace, &st); err != nil {
-		return &Fault{Tried: "use the workspace", On: workspace, Why: err}
-	}
 	path, err := filepath.Abs(workspace)
+	var which identity
+	if err == nil {
+		which, err = identityAt(path)
+	}
 	if err != nil {
 		return &Fault{Tried: "use the workspace", On: workspace, Why: err}
 	}
 	dir := lentDir(c.host.run.dir)
-	l := &lent{Path: path, Dev: st.Dev, Ino: st.Ino, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, note: filepath.Join(dir, c.name)}
+	l := &lent{Path: path, Which: which, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, note: filepath.Join(dir, c.name)}
 	if err := errors.Join(os.MkdirAll(dir, 0o700), l.write()); err != nil {
 		return &Fault{Tried: "note whose the workspace is", On: l.note, Why: err, Do: "check that there is space in the scratch directory"}
 	}
 	c.lent = l
 	return nil
+}
+
+func identityAt(path string) (identity, error) {
+	fd, err := openWorkspace(path)
+	if err != nil {
+		return identity{}, err
+	}
+	defer unix.Close(fd)
+	return identityOf(fd)
+}
+
+// openWorkspace opens a workspace without reading it, which only its owner may
+// do.
+func openWorkspace(path string) (int, error) {
+	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
 func (l *lent) write() error {
@@ -62,15 +97,14 @@ func (l *lent) write() error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// open opens the workspace without reading it, which only its owner may do.
 func (l *lent) open() (*os.File, error) {
-	fd, err := unix.Open(l.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openWorkspace(l.Path)
 	if err != nil {
 		return nil, err
 	}
 	dir := os.NewFile(uintptr(fd), l.Path)
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != l.Dev || st.Ino != l.Ino) {
+	var found identity
+	if found, err = identityOf(fd); err == nil && found != l.Which {
 		err = errors.New("it is another directory now")
 	}
 	if err != nil {

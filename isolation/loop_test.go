@@ -23,9 +23,10 @@ const loopVariable = "PODGRADE_LOOP"
 type looper struct {
 	Options isolation.Options
 	Order   isolation.Order
-	LookUp  bool // ask Podman for the image each time
-	Build   bool // start Podman's service, and build
-	Stay    bool // stay in the first command
+	LookUp  bool   // ask Podman for the image each time
+	Build   bool   // start Podman's service, and build
+	Stay    bool   // stay in the first command
+	Line    string // before staying
 }
 
 // loop runs until it is killed. It says "ready" once its first cell is open.
@@ -76,7 +77,7 @@ func (l looper) cell(ctx context.Context, h *isolation.Host, first bool) error {
 	}
 	line := "sleep 1000 >/dev/null 2>&1 & touch new"
 	if l.Stay {
-		line = "sleep 1000 >/dev/null 2>&1 & sleep 1000"
+		line = l.Line + "\nsleep 1000 >/dev/null 2>&1 & sleep 1000"
 	}
 	if _, err := c.Run(ctx, isolation.Command{Argv: []string{"/bin/sh", "-c", line}, Env: testEnv, Dir: c.Places().Workspace, Timeout: time.Hour}); err != nil {
 		return err

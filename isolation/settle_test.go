@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -173,6 +174,156 @@ func TestAClosedCellGivesItsWorkspaceBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ownedByCaller(t, o.Workspace)
+}
+
+const closedWork = "mkdir closed; echo x > closed/x; chmod 0 closed; touch done"
+
+// Nothing that an agent made is lost when podgrade is killed, and none of it
+// stays with an owner whom the caller is not.
+func TestAKilledPodgradesWorkspaceIsGivenBack(t *testing.T) {
+	for _, how := range []string{"gc", "start", "removal"} {
+		t.Run(how, func(t *testing.T) {
+			o := options(t)
+			l := looper{Options: o, Order: executeOrder(t, as(t, "1000")), Stay: true, Line: closedWork}
+			l.Options.Log = nil
+			cmd, said := startLooper(t, l)
+			if !said.Scan() || said.Text() != "ready" {
+				t.Fatal(said.Text())
+			}
+			workspace := l.Order.Workspace
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				if _, err := os.Stat(workspace + "/done"); err == nil {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatal("it never worked")
+				}
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			allGone(t, o.Scratch)
+			if err := os.RemoveAll(workspace); err == nil {
+				t.Fatal("the workspace was the caller's all the time")
+			}
+			switch how {
+			case "gc":
+				swept, err := isolation.Sweep(ctx(t), o, false)
+				if err != nil || len(swept.Left) != 2 || swept.Left[0].Kind != isolation.LeftoverWorkspace || swept.Left[0].Name != workspace || !swept.Left[0].Removed {
+					t.Errorf("%+v, %v", swept, err)
+				}
+			case "start":
+				if err := start(t, o).Close(); err != nil {
+					t.Fatal(err)
+				}
+			case "removal":
+				h := start(t, options(t)) // which knows nothing of it
+				defer h.Close()
+				dir := openPath(t, workspace)
+				if err := h.RemoveTree(ctx(t), dir); err != nil {
+					t.Fatal(err)
+				}
+				if left, err := os.ReadDir(workspace); err != nil || len(left) > 0 {
+					t.Errorf("left: %v, %v", left, err)
+				}
+				nothingLeft(t, o)
+				return
+			}
+			ownedByCaller(t, workspace)
+			if err := os.Chmod(workspace+"/closed", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(workspace + "/closed/x"); err != nil || string(text) != "x\n" {
+				t.Errorf("%q, %v", text, err)
+			}
+			nothingLeft(t, o)
+		})
+	}
+}
+
+func openPath(t *testing.T, path string) *os.File {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// A worker that is killed takes the cell with it, not the workspace.
+func TestAKilledWorkersWorkspaceIsGivenBack(t *testing.T) {
+	o := options(t)
+	h := start(t, o)
+	order := executeOrder(t, as(t, "1000"))
+	c, err := h.Open(ctx(t), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, c, closedWork, "")
+	if err := named(o.Scratch, "podgrade-worker")[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	isolation.AwaitWorker(h)
+	if _, err := c.Settle(ctx(t), isolation.Settle{}); err == nil {
+		t.Error("a cell without a worker was settled")
+	}
+	c.Close() // it may say that it could not give the workspace back
+	h.Close()
+	ownedByCaller(t, order.Workspace)
+	nothingLeft(t, o)
+}
+
+// A directory at the same place, were it of the same inode number, is another.
+func TestAWorkspaceMadeAnewIsNotGivenBack(t *testing.T) {
+	o := options(t)
+	l := looper{Options: o, Order: executeOrder(t, as(t, "1000")), Stay: true, Line: "true"}
+	l.Options.Log = nil
+	cmd, said := startLooper(t, l)
+	if !said.Scan() || said.Text() != "ready" {
+		t.Fatal(said.Text())
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	allGone(t, o.Scratch)
+	if err := errors.Join(os.Remove(l.Order.Workspace), os.Mkdir(l.Order.Workspace, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, options(t)) // its own scratch: what is in the other one is not swept yet
+	defer h.Close()
+	c := openOn(t, h, l.Order)
+	want(t, c, "touch x", "")
+	nothingLeft(t, o)
+	want(t, c, "test -O . && test -O x", "")
+	settle(t, c, isolation.Settle{})
+}
+
+// A workspace that was moved away or replaced is not touched.
+func TestOnlyTheLentWorkspaceIsGivenBack(t *testing.T) {
+	order := executeOrder(t, as(t, "1000"))
+	c, err := host(t).Open(ctx(t), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, c, "echo x > x", "")
+	moved := order.Workspace + "-moved"
+	if err := errors.Join(os.Rename(order.Workspace, moved), os.Mkdir(order.Workspace, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Settle(ctx(t), isolation.Settle{}); err == nil || !strings.Contains(err.Error(), "another directory") {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(order.Workspace), os.Rename(moved, order.Workspace)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	ownedByCaller(t, order.Workspace)
 }
 
 func TestAWorkspaceToLendIsEmpty(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 
 const gcHelp = `Removes what podgrades that were killed left behind: their directories in the
 scratch, whoever owns the files in them, and the containers that kept an image
-from being pruned. Nothing of a podgrade that still runs is touched. Every start
+from being pruned. What users of an image still own in the artifacts of a row
+that was being executed is given back to you. Kept state layers stay: see
+podgrade state. Nothing of a podgrade that still runs is touched. Every start
 of podgrade does the same, but for those containers.
 
 Exit codes: 0 all of it is gone; 1 something could not be removed; 2 the
@@ -58,12 +60,16 @@ func collect(c *cli.Context) error {
 
 func printSwept(w io.Writer, swept isolation.Swept, complete bool) {
 	for _, left := range swept.Left {
-		did := "would remove"
+		words := removing
+		if left.Kind == isolation.LeftoverWorkspace {
+			words = givingBack
+		}
+		did := words.would
 		switch {
 		case left.Removed:
-			did = "removed"
+			did = words.did
 		case left.Problem != "":
-			did = "could not remove"
+			did = words.couldNot
 		}
 		fmt.Fprintf(w, "%s %s %s%s\n", did, left.Kind, policy.Neutral(left.Name), ownerOf(left))
 		if left.Problem != "" {
@@ -77,6 +83,14 @@ func printSwept(w io.Writer, swept isolation.Swept, complete bool) {
 		fmt.Fprintf(w, "podgrades that run in %s, and were not touched: %d\n", policy.Neutral(swept.Scratch), swept.Living)
 	}
 }
+
+// deed is what gc does with a leftover, in words.
+type deed struct{ would, did, couldNot string }
+
+var (
+	removing   = deed{"would remove", "removed", "could not remove"}
+	givingBack = deed{"would give back", "gave back", "could not give back"}
+)
 
 func ownerOf(left isolation.Leftover) string {
 	if left.PID == 0 {
