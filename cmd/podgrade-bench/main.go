@@ -61,6 +61,7 @@ var measurements = []struct {
 	{"row", (*suite).oneRow},
 	{"start", (*suite).starts},
 	{"memory", (*suite).memory},
+	{"report", (*suite).reports},
 }
 
 func measurementNames() []string {

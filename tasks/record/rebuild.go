@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -91,49 +90,6 @@ type foundRow struct {
 
 func (b *rebuilder) walk() error { return walkRecords(b.root, b.read, b.drop) }
 
-// walkRecords calls found for each task.json of the run, and trouble for what
-// could not be looked at. No link is followed. Workspaces are the agents', so
-// that nothing in them is a record; a run below this one has its own rows.
-func walkRecords(root *os.Root, found func(name string), trouble func(name string, why error)) error {
-	entries := 0
-	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		entries++
-		switch {
-		case entries > mostEntries:
-			return ErrTooMany
-		case err != nil && name == ".":
-			return err
-		case err != nil:
-			trouble(name, err)
-			return fs.SkipDir
-		case entry.IsDir() && name != ".":
-			return lookInto(root, name, entry, trouble)
-		case entry.Name() == TaskFile:
-			found(name)
-		}
-		return nil
-	})
-}
-
-func lookInto(root *os.Root, name string, entry fs.DirEntry, trouble func(string, error)) error {
-	if ofAgents(entry.Name()) || strings.Count(name, "/") >= deepest {
-		return fs.SkipDir
-	}
-	nested, err := root.OpenRoot(name)
-	if err != nil {
-		trouble(name, err)
-		return fs.SkipDir
-	}
-	defer nested.Close()
-	if _, err := nested.Lstat(RunFile); err != nil {
-		return nil
-	}
-	if _, _, err := readRun(nested); err == nil {
-		return fs.SkipDir
-	}
-	return nil
-}
-
 // RowDirs returns the row directories of a run, relative to it and sorted; of
 // a row directory, itself as ".".
 func RowDirs(runDir string) ([]string, error) {
@@ -143,7 +99,7 @@ func RowDirs(runDir string) ([]string, error) {
 	}
 	defer root.Close()
 	var dirs []string
-	err = walkRecords(root, func(name string) { dirs = append(dirs, path.Dir(name)) }, func(string, error) {})
+	err = walkRecords(root, func(_ *os.Root, name string) { dirs = append(dirs, path.Dir(name)) }, func(string, error) {})
 	return dirs, err
 }
 
@@ -168,8 +124,8 @@ func (b *rebuilder) drop(name string, why error) {
 	b.dropped = append(b.dropped, Dropped{Path: name, Why: why})
 }
 
-func (b *rebuilder) read(name string) {
-	data, err := readPlain(b.root, name, MaxRecord)
+func (b *rebuilder) read(in *os.Root, name string) {
+	data, err := readPlain(in, TaskFile, MaxRecord)
 	if err != nil {
 		b.drop(name, err)
 		return
