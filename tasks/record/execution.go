@@ -193,7 +193,7 @@ func (c *TaskConfig) document() any {
 // Nested takes JSON text apart, so that it is written as deep as it stands and
 // not in its own layout. Text that is not JSON is null.
 func Nested(text Raw) any {
-	raw, err := ParseValue(text)
+	raw, err := parseValue(text)
 	if err != nil {
 		return nil
 	}

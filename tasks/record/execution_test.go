@@ -115,7 +115,7 @@ func TestWhatWasWrittenReadsBackEqual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if task.TaskID != "add-footer" || !config.Lineage.IsObject() || config.SourceFile != "/repo/tasks/add-footer.yaml" {
+	if task.TaskID != "add-footer" || !config.Lineage.isObject() || config.SourceFile != "/repo/tasks/add-footer.yaml" {
 		t.Errorf("read back: %s, %+v", task.TaskID, config.SourceFile)
 	}
 }
@@ -166,7 +166,7 @@ func TestWithoutTurnsNothingIsComputed(t *testing.T) {
 }
 
 func TestAnExecuteGivesNoVerdict(t *testing.T) {
-	for _, status := range Statuses() {
+	for _, status := range allStatuses() {
 		_, err := New(Execution{TaskID: "x", AgentType: "none", Started: time.Now(), Status: status})
 		if allowed := status == NotGraded || status.ExecutionFact(); (err == nil) != allowed {
 			t.Errorf("%s: %v", status, err)

@@ -19,8 +19,8 @@ type Raw []byte
 // package accepts.
 var ErrJSON = errors.New("not valid JSON")
 
-// ParseValue checks data, which must be one JSON value and nothing else.
-func ParseValue(data []byte) (Raw, error) {
+// parseValue checks data, which must be one JSON value and nothing else.
+func parseValue(data []byte) (Raw, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("%w: byte %d is not UTF-8", ErrJSON, invalidAt(data))
 	}

@@ -38,7 +38,7 @@ func TestParseValueRefuses(t *testing.T) {
 		"nested without end": strings.Repeat(`{"a":`, 1<<20),
 	}
 	for name, text := range tests {
-		if _, err := ParseValue([]byte(text)); !errors.Is(err, ErrJSON) {
+		if _, err := parseValue([]byte(text)); !errors.Is(err, ErrJSON) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -50,10 +50,10 @@ func TestManyKeysTwice(t *testing.T) {
 	for i := range 100 {
 		b.WriteString(`"k` + strings.Repeat("x", i) + `":0,`)
 	}
-	if _, err := ParseValue([]byte(b.String() + `"last":1}`)); err != nil {
+	if _, err := parseValue([]byte(b.String() + `"last":1}`)); err != nil {
 		t.Errorf("100 different keys: %v", err)
 	}
-	if _, err := ParseValue([]byte(b.String() + `"kxxxxxxxxxxxxxxxxxxxx":1}`)); err == nil {
+	if _, err := parseValue([]byte(b.String() + `"kxxxxxxxxxxxxxxxxxxxx":1}`)); err == nil {
 		t.Error("a key that stands twice among 100 was accepted")
 	}
 }
@@ -80,13 +80,13 @@ func TestRawValues(t *testing.T) {
 	if !o.Value("z").IsNull() || !o.Value("absent").IsNull() || o.Value("b").IsNull() {
 		t.Error("null is not told apart")
 	}
-	raw, _ := ParseValue(o.Bytes())
+	raw, _ := parseValue(o.Bytes())
 	var into map[string]any
 	if err := raw.Decode(&into); err == nil {
 		t.Error("1e999 should not decode into a float64")
 	}
 	o.Delete("big")
-	raw, _ = ParseValue(o.Bytes())
+	raw, _ = parseValue(o.Bytes())
 	if err := raw.Decode(&into); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestEncode(t *testing.T) {
 		if string(got) != test.want {
 			t.Errorf("Encode(%#v)\n got %s\nwant %s", test.value, got, test.want)
 		}
-		if _, err := ParseValue(got); err != nil {
+		if _, err := parseValue(got); err != nil {
 			t.Errorf("Encode(%#v) is not JSON: %v", test.value, err)
 		}
 	}

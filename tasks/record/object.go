@@ -17,7 +17,7 @@ func NewObject() *Object { return &Object{} }
 
 // ParseObject reads a JSON text that must be one object.
 func ParseObject(data []byte) (*Object, error) {
-	raw, err := ParseValue(data)
+	raw, err := parseValue(data)
 	if err != nil {
 		return nil, err
 	}

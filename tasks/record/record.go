@@ -131,7 +131,7 @@ func (r *Record) TaskConfig() (TaskConfig, error) {
 		return TaskConfig{}, fmt.Errorf("the field task_config is not an object")
 	}
 	resolved := config.Value("resolved")
-	if !resolved.IsObject() {
+	if !resolved.isObject() {
 		return TaskConfig{}, fmt.Errorf("the field task_config.resolved is not an object")
 	}
 	return TaskConfig{
@@ -227,7 +227,7 @@ func (f *fieldReader) boolean(field string) bool {
 
 func (f *fieldReader) objectOrNull(field string) Raw {
 	raw := f.doc.Value(field)
-	if !raw.IsNull() && !raw.IsObject() {
+	if !raw.IsNull() && !raw.isObject() {
 		f.fail(field, "an object or null")
 	}
 	return raw
@@ -235,7 +235,7 @@ func (f *fieldReader) objectOrNull(field string) Raw {
 
 func (f *fieldReader) list(field string) int {
 	raw := f.doc.Value(field)
-	if !raw.IsNull() && !raw.IsArray() {
+	if !raw.IsNull() && !raw.isArray() {
 		f.fail(field, "a list")
 	}
 	return raw.Length()

@@ -59,7 +59,7 @@ func TestRecordFields(t *testing.T) {
 		t.Errorf("%d turns", got)
 	}
 	config, err := r.TaskConfig()
-	if err != nil || config.SourceFile != "/repo/tasks/add-footer.yaml" || !config.Resolved.IsObject() {
+	if err != nil || config.SourceFile != "/repo/tasks/add-footer.yaml" || !config.Resolved.isObject() {
 		t.Errorf("task_config: %+v, %v", config, err)
 	}
 }

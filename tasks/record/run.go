@@ -167,7 +167,7 @@ func regraded(row, now *Object) {
 			row.Set(key, now.Value(key))
 		}
 	}
-	ClearStamps(row)
+	clearStamps(row)
 	for _, stamp := range Stamps(now) {
 		row.Set(stamp.Name, stamp.Value)
 	}

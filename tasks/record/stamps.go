@@ -54,8 +54,8 @@ func ClearGradeStamps(info *Object) {
 	}
 }
 
-// ClearStamps removes every stamp, for a row that is executed again.
-func ClearStamps(info *Object) {
+// clearStamps removes every stamp, for a row that is executed again.
+func clearStamps(info *Object) {
 	for _, name := range StampNames() {
 		info.Delete(name)
 	}

@@ -50,15 +50,6 @@ var statuses = []statusFacts{
 	{NotGraded, Ungraded, false, "?"},
 }
 
-// Statuses returns every status, in the order of the specification.
-func Statuses() []Status {
-	all := make([]Status, len(statuses))
-	for i, f := range statuses {
-		all[i] = f.status
-	}
-	return all
-}
-
 // ParseStatus returns the status that a record names.
 func ParseStatus(name string) (Status, error) {
 	for _, f := range statuses {

@@ -181,7 +181,7 @@ func rowDocument(r *Record, id Identity, task *Object, taskPath string) *Object 
 
 // stampRow puts the row's stamps, which a verdict is read with, into its line.
 func stampRow(doc *Object, r *Record) {
-	ClearStamps(doc)
+	clearStamps(doc)
 	for _, stamp := range Stamps(r.Environment) {
 		doc.Set(stamp.Name, nested(stamp.Value))
 	}
@@ -204,7 +204,7 @@ func orZero(raw Raw) any {
 }
 
 func orEmptyList(raw Raw) any {
-	if !raw.IsArray() {
+	if !raw.isArray() {
 		return []any{}
 	}
 	return nested(raw)

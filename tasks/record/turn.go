@@ -153,8 +153,6 @@ type HookResult struct {
 const (
 	ComponentSetup       = "orchestrator.setup"
 	ComponentTaskTimeout = "orchestrator.task_timeout"
-	ComponentTokens      = "orchestrator.run_limits.tokens"
-	ComponentCost        = "orchestrator.run_limits.cost"
 	ComponentIteration   = "orchestrator.iteration_1" // the first; the number is the turn's
 )
 

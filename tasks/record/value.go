@@ -13,11 +13,11 @@ var null = []byte("null")
 // IsNull tells whether the value is null, or no value at all.
 func (r Raw) IsNull() bool { return len(r) == 0 || bytes.Equal(r, null) }
 
-// IsObject tells whether the value is an object.
-func (r Raw) IsObject() bool { return len(r) > 0 && r[0] == '{' }
+// isObject tells whether the value is an object.
+func (r Raw) isObject() bool { return len(r) > 0 && r[0] == '{' }
 
-// IsArray tells whether the value is an array.
-func (r Raw) IsArray() bool { return len(r) > 0 && r[0] == '[' }
+// isArray tells whether the value is an array.
+func (r Raw) isArray() bool { return len(r) > 0 && r[0] == '[' }
 
 // Text returns the string that the value is; a lone surrogate becomes U+FFFD.
 func (r Raw) Text() (string, bool) {
