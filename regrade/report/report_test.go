@@ -139,6 +139,19 @@ func TestAnExecuteHasNoSuites(t *testing.T) {
 	}
 }
 
+// TestARunWithoutRowsIsReported: all of its task files were skipped.
+func TestARunWithoutRowsIsReported(t *testing.T) {
+	dir := runOf(t, []record.Skipped{{Path: "a.yaml", Reason: "skip: true"}})
+	for _, name := range []string{record.RunFile, record.RunPage, record.ExperimentFile, record.ExperimentPage} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := JUnit(io.Discard, dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestJUnit(t *testing.T) {
 	var b bytes.Buffer
 	if err := JUnit(&b, plainRun(t)); err != nil {

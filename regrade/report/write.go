@@ -24,9 +24,6 @@ type About struct {
 func Write(runDir string, s *record.Summary, about About) error {
 	var errs *multierror.Error
 	errs = multierror.Append(errs, WriteRun(runDir, s))
-	if len(s.Rows) == 0 {
-		return errs.ErrorOrNil()
-	}
 	if about.ExperimentID == "" {
 		about.ExperimentID = "default"
 	}

@@ -216,3 +216,27 @@ func FuzzSummaryRow(f *testing.F) {
 		(&Summary{Rows: []*SummaryRow{row}}).Suites()
 	})
 }
+
+// FuzzSmallFiles reads what else a run directory holds.
+func FuzzSmallFiles(f *testing.F) {
+	suite, err := os.ReadFile("testdata/suite.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(suite)
+	f.Add([]byte(`{"model": "m", "agent": {"b": [1, {"c": NaN}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		os.MkdirAll(filepath.Join(dir, "v", "s"), 0o755)
+		os.WriteFile(filepath.Join(dir, "v", "s", SuiteFile), data, 0o644)
+		os.WriteFile(filepath.Join(dir, FingerprintFile), data, 0o644)
+		for _, gate := range ReadGates(dir) {
+			if len(gate.Missed) > 0 && !strings.Contains(string(data), "criterion_aggregates") {
+				t.Errorf("missed %q", gate.Missed)
+			}
+		}
+		if _, err := (Fingerprint{"model": "m", "agent": nil}).Drift(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
