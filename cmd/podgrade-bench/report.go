@@ -24,7 +24,7 @@ func (s *suite) reports(context.Context) error {
 		args []string
 	}{
 		{"aggregate", []string{"aggregate", run}},
-		{"report -f md", []string{"report", run, "-o", filepath.Join(s.dir, "run.md")}},
+		{"report -f md", []string{"report", run, "-o", filepath.Join(s.dir, record.RunPage)}},
 		{"report -f junit", []string{"report", run, "-f", "junit"}},
 	} {
 		took, kib, err := s.podgrade(each.args...)
