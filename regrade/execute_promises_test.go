@@ -11,6 +11,7 @@ import (
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
 	"podgrade/oci"
+	"podgrade/policy"
 	"podgrade/regrade"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
@@ -291,5 +292,65 @@ func TestRowsOfOneDockerfileBuildOnce(t *testing.T) {
 	}
 	if !strings.Contains(second.file(record.ContainerLog), "FROM") {
 		t.Error("the second row does not say what was built")
+	}
+}
+
+// TestOnTheHost: a tempdir row without a container, as upstream runs it. Every
+// grade keeps the stamp.
+func TestOnTheHost(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle)
+	b.options.OnHost = true
+	b.options.Lookup = os.LookupEnv
+	const text = `task_id: hosted
+description: a row on the host
+initial_prompt: a prompt in a file
+agent: {type: command, command: 'cat "$PROMPT_FILE" >prompt.txt; echo "${TASK_DIR-unset}" >>prompt.txt; test -z "$CODER_EVAL_IN_CONTAINER"', prompt: file}
+sandbox: {driver: tempdir, python: null}
+pre_run: [{command: 'cp "$TASK_DIR/fixture.txt" .'}]
+success_criteria:
+  - {type: run_command, command: cat prompt.txt fixture.txt, expected_stdout: "a prompt in a fileunset\na fixture", description: set up and run}
+`
+	r := b.executes(load(t, write(t, text, map[string]string{"fixture.txt": "a fixture\n"}), tasks.Request{}))
+	if r.Status != record.NotGraded || r.Record.Environment.Text(record.Engine) != isolation.EngineHost {
+		t.Fatalf("%s: %s\n%s", r.Status, r.Message, r.file(record.TaskLog))
+	}
+	if verdict := r.grades(); verdict.Status != record.Success || verdict.Place != policy.OnHost {
+		t.Errorf("%s in the %s\n%s", verdict.Status, verdict.Place, r.file(record.GradeLog))
+	}
+	if stamps := r.stamps(); stamps != record.ExecutedOnHost+"=true" {
+		t.Errorf("stamps %s", stamps)
+	}
+}
+
+// TestExamplesOnPodmansEngine: a verdict never depends on the engine.
+func TestExamplesOnPodmansEngine(t *testing.T) {
+	b := newBench(t, isolation.EnginePodman, testimages.Busybox(), testimages.BusyboxAs("grader"))
+	for _, name := range []string{"template", "pre-run", "record-cli", "non-root", "working-dir"} {
+		t.Run(name, func(t *testing.T) {
+			b := *b
+			b.t = t
+			r := b.executes(load(t, "../tasks/examples/"+name+"/task.yaml", tasks.Request{}))
+			r.succeeds()
+			if engine := r.Record.Environment.Text(record.Engine); engine != isolation.EnginePodman {
+				t.Errorf("made by the engine %s", engine)
+			}
+		})
+	}
+}
+
+// TestACaptureWithoutItsState is stamped, and graded without what the agent
+// changed elsewhere.
+func TestACaptureWithoutItsState(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	text := strings.Replace(small(agentOf("mkdir .venv; echo x >.venv/x; echo made >made.txt; echo else >/opt/elsewhere")+
+		strings.Replace(sealedBusybox, "network: none}", "network: none, working_dir: /srv/here}, podman: {state: none}", 1)),
+		"{type: file_exists, path: ., description: there is a workspace}",
+		`{type: run_command, command: 'test "$(cat /srv/here/made.txt)" = made && test ! -e .venv && test ! -e /opt/elsewhere', description: the capture alone}`, 1)
+	r := b.executes(load(t, write(t, text, nil), tasks.Request{}))
+	if n, _ := r.Record.Environment.Value(record.CaptureExcluded).Int(); n == 0 {
+		t.Error("nothing was left out")
+	}
+	if verdict := r.grades(); verdict.Status != record.Success || r.stamps() != record.GradedFromCapture+"=true" {
+		t.Errorf("%s, stamps %q\n%s", verdict.Status, r.stamps(), r.file(record.GradeLog))
 	}
 }
