@@ -139,6 +139,30 @@ func TestAnExecuteHasNoSuites(t *testing.T) {
 	}
 }
 
+// TestARebuildOfAWholeRunChangesNothing: the rows on the disk are those of the
+// summary, so that the two ways to make it agree.
+func TestARebuildOfAWholeRunChangesNothing(t *testing.T) {
+	for _, dir := range []string{plainRun(t), hostileRun(t)} {
+		var before [2][]byte
+		for i, name := range []string{record.RunFile, record.RunPage} {
+			before[i], _ = os.ReadFile(filepath.Join(dir, name))
+		}
+		s, dropped, err := record.Rebuild(dir)
+		if err != nil || len(dropped) > 0 {
+			t.Fatalf("%v, %v", dropped, err)
+		}
+		if err := WriteRun(dir, s); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{record.RunFile, record.RunPage} {
+			after, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || !bytes.Equal(after, before[i]) {
+				t.Errorf("%s: %v, changed to\n%s", name, err, after)
+			}
+		}
+	}
+}
+
 // TestARunWithoutRowsIsReported: all of its task files were skipped.
 func TestARunWithoutRowsIsReported(t *testing.T) {
 	dir := runOf(t, []record.Skipped{{Path: "a.yaml", Reason: "skip: true"}})
