@@ -89,5 +89,5 @@ func (p *parts) outcome() outcome {
 	if len(p.scores) == 0 {
 		return outcome{score: 1, details: strings.Join(append(p.lines, "The file exists; nothing more was asked."), "\n")}
 	}
-	return outcome{score: sum(p.scores) / float64(len(p.scores)), details: strings.Join(p.lines, "\n")}
+	return outcome{score: tasks.Sum(p.scores) / float64(len(p.scores)), details: strings.Join(p.lines, "\n")}
 }

@@ -3,7 +3,6 @@ package criteria
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"podgrade/tasks"
 )
@@ -61,33 +60,14 @@ func EarlyGate(list []tasks.Criterion, results []Result, threshold float64) (boo
 	if len(weights) == 0 {
 		return false, errors.New("the row was stopped early and no criterion of its task is armed; grade it with the task file that it was run with")
 	}
-	return sum(weights) > 0 && mean(scores, weights) >= threshold, nil
+	return tasks.Sum(weights) > 0 && mean(scores, weights) >= threshold, nil
 }
 
 // mean is the sum of scores over the sum of weights, 0 when the latter is 0.
 func mean(scores, weights []float64) float64 {
-	total := sum(weights)
+	total := tasks.Sum(weights)
 	if total == 0 {
 		return 0
 	}
-	return sum(scores) / total
-}
-
-// sum adds as Python's sum() does since 3.12: with the rounding errors carried
-// along (Neumaier), so that ten times 0.1 is 1.
-func sum(values []float64) float64 {
-	total, carried := 0.0, 0.0
-	for _, v := range values {
-		next := total + v
-		if math.Abs(total) >= math.Abs(v) {
-			carried += (total - next) + v
-		} else {
-			carried += (v - next) + total
-		}
-		total = next
-	}
-	if math.IsInf(total, 0) || math.IsNaN(carried) {
-		return total
-	}
-	return total + carried
+	return tasks.Sum(scores) / total
 }

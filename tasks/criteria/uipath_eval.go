@@ -99,7 +99,7 @@ func metricsOf(results *python.Dict) map[string]float64 {
 		}
 	}
 	for name, values := range scores {
-		metrics[name] = sum(values) / float64(len(values))
+		metrics[name] = tasks.Sum(values) / float64(len(values))
 	}
 	return metrics
 }

@@ -3,6 +3,8 @@ package record
 import (
 	"math"
 	"slices"
+
+	"podgrade/tasks"
 )
 
 // severity orders what replicates came to: the worst of them is what their
@@ -79,23 +81,8 @@ func mean(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
 	}
-	m := sum(values) / float64(len(values))
+	m := tasks.Sum(values) / float64(len(values))
 	return &m
-}
-
-// sum carries the rounding errors along (Neumaier), so that ten times 0.1 is 1.
-func sum(values []float64) float64 {
-	total, carried := 0.0, 0.0
-	for _, v := range values {
-		next := total + v
-		if math.Abs(total) >= math.Abs(v) {
-			carried += (total - next) + v
-		} else {
-			carried += (v - next) + total
-		}
-		total = next
-	}
-	return total + carried
 }
 
 // grouped returns the rows by a key, the groups in the order in which they are
