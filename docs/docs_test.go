@@ -210,7 +210,7 @@ func TestTranscripts(t *testing.T) {
 func prepare(t *testing.T, build string) string {
 	t.Helper()
 	dir := t.TempDir()
-	command := exec.Command("../tasks/examples/demo.sh", build, dir)
+	command := exec.Command("../tasks/examples/demo.sh", build, dir, "rows")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("preparing the example rows: %v\n%s", err, out)
 	}

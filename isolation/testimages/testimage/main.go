@@ -1,7 +1,7 @@
 // Command testimage writes the root file system of one of the test images to
 // standard output as a tar archive, for scripts.
 //
-//	testimage busybox|byod|empty|debian|many >FILE
+//	testimage busybox|byod|empty|debian|grader|many|workbench >FILE
 package main
 
 import (
@@ -13,16 +13,18 @@ import (
 )
 
 var images = map[string]func() testimages.Image{
-	"busybox": testimages.Busybox,
-	"byod":    testimages.BYOD,
-	"empty":   testimages.Empty,
-	"debian":  testimages.Debian,
-	"many":    func() testimages.Image { return testimages.ManyFiles(40000) },
+	"busybox":   testimages.Busybox,
+	"byod":      testimages.BYOD,
+	"empty":     testimages.Empty,
+	"debian":    testimages.Debian,
+	"grader":    func() testimages.Image { return testimages.BusyboxAs("grader") },
+	"many":      func() testimages.Image { return testimages.ManyFiles(40000) },
+	"workbench": testimages.Workbench,
 }
 
 func main() {
 	if len(os.Args) != 2 || images[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: testimage busybox|byod|empty|debian|many >FILE")
+		fmt.Fprintln(os.Stderr, "usage: testimage busybox|byod|empty|debian|grader|many|workbench >FILE")
 		os.Exit(2)
 	}
 	if err := write(images[os.Args[1]]()); err != nil {
