@@ -69,7 +69,7 @@ func runOf(t *testing.T, skipped []record.Skipped, rows ...row) string {
 	dir := filepath.Join(t.TempDir(), "2026-09-18_10-00-00")
 	os.Mkdir(dir, 0o755)
 	start := time.Date(2026, 9, 18, 10, 0, 0, 0, time.Local)
-	s := &record.Summary{RunID: filepath.Base(dir), Start: start, End: start.Add(time.Minute), Framework: "0.1.0", Skipped: skipped}
+	s := &record.Summary{RunID: filepath.Base(dir), Start: start, End: start.Add(time.Minute + 7*time.Nanosecond), Framework: "0.1.0", Skipped: skipped}
 	for _, r := range rows {
 		parsed, err := record.Parse([]byte(r.text()))
 		if err != nil {

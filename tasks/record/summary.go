@@ -78,7 +78,9 @@ func (s *Summary) document() *Object {
 	doc.Set(runID, s.RunID)
 	doc.Set(runStart, TimeOf(s.Start))
 	doc.Set(runEnd, TimeOf(s.End))
-	doc.Set(runDuration, max(0, s.End.Sub(s.Start).Seconds()))
+	// Of the times as they are written, so that a reader computes the same.
+	took := s.End.Truncate(time.Microsecond).Sub(s.Start.Truncate(time.Microsecond))
+	doc.Set(runDuration, max(0, took.Seconds()))
 	c := s.counts()
 	c.stored(doc)
 	doc.Set(runSkipped, s.Skipped)
