@@ -1,6 +1,8 @@
 package isolation_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -352,4 +354,57 @@ func TestAnExecuteCellKeepsItsRootWhenItIsMadeAgain(t *testing.T) {
 	want(t, c, "echo installed > /etc/installed; echo x > x", "")
 	isolation.EndBy(c)
 	want(t, c, "cat /etc/installed x", "installed\nx\n")
+}
+
+// An agent cannot make its row impossible to grade by how deep its tree is, or
+// by closing the root.
+func TestDeepAndClosedWorkspacesAreGraded(t *testing.T) {
+	for _, user := range []string{"1000"} {
+		o := executeOrder(t, as(t, user))
+		c := openOn(t, host(t), o)
+		// Two deep trees, one moved to the bottom of the other: a path has an end.
+		want(t, c, "D=; E=; i=0; while [ $i -lt 1300 ]; do D=${D}d/; E=${E}e/; i=$((i+1)); done; mkdir -p $D $E && cd $D && mv "+oci.WorkspacePath+"/e . && echo bottom > bottom && chmod 0 "+oci.WorkspacePath, "")
+		settled := settle(t, c, isolation.Settle{})
+		if settled.Entries != 2601 {
+			t.Errorf("%d entries", settled.Entries)
+		}
+		if info, err := os.Stat(o.Workspace); err != nil || info.Mode().Perm() != 0 {
+			t.Errorf("%v, %v", info, err)
+		}
+		for _, view := range []string{isolation.ViewCopy, isolation.ViewOverlay} {
+			g := graded(t, o, "")
+			g.View = view
+			grade := openOn(t, host(t), g)
+			var out bytes.Buffer
+			exit, err := grade.Run(ctx(t), isolation.Command{Argv: []string{"/bin/stat", "-c", "%a", oci.WorkspacePath}, Env: testEnv, Dir: "/", Stdout: &out})
+			if err != nil || exit.Code != 0 || out.String() != "0\n" || grade.Made().View.Digest != settled.Digest {
+				t.Errorf("%s: %+v, %q, %v", view, exit, out.String(), err)
+			}
+			if err := grade.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := host(t).RemoveTree(ctx(t), openPath(t, o.Workspace)); err != nil {
+			t.Error(err)
+		}
+		os.Chmod(o.Workspace, 0o700)
+	}
+}
+
+// A grade that is given up while a large workspace is copied ends at once.
+func TestAGradeIsGivenUpWhileItsWorkspaceIsCopied(t *testing.T) {
+	o := order(t, as(t, ""))
+	o.Workspace, o.View = "/usr", isolation.ViewCopy
+	waiting, cancel := context.WithTimeout(ctx(t), 300*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	c, err := host(t).Open(waiting, o)
+	if err == nil {
+		c.Close()
+		t.Fatal("all of /usr was copied in an instant")
+	}
+	if took := time.Since(started); took > 5*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it took %v: %v", took, err)
+	}
+	alive(t, openOn(t, host(t), order(t, as(t, ""))))
 }

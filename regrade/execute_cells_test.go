@@ -208,3 +208,20 @@ func TestARowIsExecutedAndGraded(t *testing.T) {
 		})
 	}
 }
+
+// An agent that closes its workspace has a row without points, not one that
+// cannot be graded.
+func TestAClosedWorkspaceIsGraded(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.BYOD())
+	command, err := tasks.ParseOverride("agent.command=chmod 0 .")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.executes(load(t, smokeTask, tasks.Request{Layers: tasks.Layers{Type: tasks.CommandLine, Overrides: []tasks.Override{command}}}))
+	if r.Status != record.NotGraded || !r.Gradable {
+		t.Fatalf("executed: %s, %s\n%s", r.Status, r.Message, r.file(record.TaskLog))
+	}
+	if verdict := r.grades(); verdict.Status != record.Failure || verdict.Score != 0 {
+		t.Errorf("graded: %s %.3f", verdict.Status, verdict.Score)
+	}
+}
