@@ -1,6 +1,10 @@
 package oci
 
-import "fmt"
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
 
 // Pin is an image's identity: never a tag (design: Identity).
 type Pin struct {
@@ -33,4 +37,19 @@ func (p Pin) String() string {
 		return fmt.Sprintf("%s (digest %s, %s)", p.Reference, p.Digest, p.Platform)
 	}
 	return p.Reference + " (not pinned)"
+}
+
+// HostPlatform is what the programs of this host run on, as os/arch.
+func HostPlatform() string { return "linux/" + runtime.GOARCH }
+
+// SamePlatform compares two platforms by system and architecture: a variant
+// says how old a processor may be. One that is not known is the same as any.
+func SamePlatform(a, b string) bool {
+	return a == "" || b == "" || system(a) == system(b)
+}
+
+// system is a platform without its variant.
+func system(platform string) string {
+	parts := strings.SplitN(platform, "/", 3)
+	return strings.Join(parts[:min(len(parts), 2)], "/")
 }

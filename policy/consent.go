@@ -104,6 +104,9 @@ func (a Accepted) Place() Place { return a.place }
 // Image is the reference to look the image up by when it is not pinned.
 func (a Accepted) Image() string { return a.terms.image }
 
+// Drift tells whether another image of the pinned one's name will do.
+func (a Accepted) Drift() bool { return a.made && a.terms.drift }
+
 // Pulls tells whether the image may be fetched from its registry.
 func (a Accepted) Pulls() bool { return a.made && a.terms.pulls }
 

@@ -27,6 +27,7 @@ type terms struct {
 	judges       []Grant
 	image        string
 	pulls        bool // the image may be fetched
+	drift        bool // another image of the pinned one's name will do
 	capabilities []string
 	network      oci.Network
 	variables    []string // names, all set here
@@ -107,7 +108,11 @@ func (t *terms) recordedImage(r Request) error {
 	switch {
 	case r.Pin.Known():
 		t.image = r.Pin.Reference
-		t.add(Image, r.Pin.String(), "a cell of this image is started")
+		reason := "a cell of this image is started"
+		if t.drift = r.ImageDrift; t.drift {
+			reason += ", or where it is gone of the one that has its name now"
+		}
+		t.add(Image, r.Pin.String(), reason)
 	case docker.DockerfilePath != "":
 		return &Refusal{
 			What: "the row's image was built from " + docker.DockerfilePath + " and the record does not say which image that gave",

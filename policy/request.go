@@ -34,6 +34,9 @@ type Request struct {
 	HostAllowed bool
 	// Pin is what the record says about the image; it need not be Known.
 	Pin oci.Pin
+	// ImageDrift: the operator accepts another image of the pinned one's name
+	// where that one is gone (--allow-image-drift).
+	ImageDrift bool
 	// RecordedNetwork: the operator asked for the network that the record
 	// names (--network recorded).
 	RecordedNetwork bool

@@ -19,7 +19,7 @@ type seen struct {
 
 // ask opens a place with a view of the workspace and asks the criteria. The
 // place is open afterwards, unless there is an error.
-func (g *grading) ask(ctx context.Context, engines Engines, view string) (*seen, error) {
+func (g *grading) ask(ctx context.Context, engines GradeEngines, view string) (*seen, error) {
 	spot, unpinned, err := g.place(ctx, engines, view)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *seen) doubt() string {
 
 // askAgain closes the place and asks in a new one, on a copy of the workspace:
 // what is found there counts.
-func (g *grading) askAgain(ctx context.Context, engines Engines, first *seen, reason string) (*seen, error) {
+func (g *grading) askAgain(ctx context.Context, engines GradeEngines, first *seen, reason string) (*seen, error) {
 	g.logs.Note("podgrade", reason+": the row is graded again under a copy")
 	if err := first.spot.finish(ctx); err != nil {
 		return nil, err

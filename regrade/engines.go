@@ -8,15 +8,13 @@ import (
 	"podgrade/oci"
 )
 
-// Engines is what a grade needs of the isolation layer. *isolation.Host is
-// the real one.
-type Engines interface {
+// GradeEngines is what a grade needs of the isolation layer. Nothing in it
+// builds or fetches an image, so that no grade can: what decides is what the
+// agent had.
+type GradeEngines interface {
 	// Image finds what a reference names now; isolation.ErrNoImage is wrapped
 	// when the store has nothing of that name.
 	Image(ctx context.Context, reference string) (isolation.Image, error)
-	// EnsureImage is Image, and fetches what the store has not where the policy
-	// says so.
-	EnsureImage(ctx context.Context, reference string, policy isolation.PullPolicy) (isolation.Image, error)
 	// ImageByPin finds a pinned image whatever its names are now;
 	// isolation.ErrNoImage is wrapped when the store no longer has it.
 	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)
@@ -28,11 +26,19 @@ type Engines interface {
 	OpenOnHost(ctx context.Context, order isolation.Order) (isolation.Cell, error)
 	// Hold keeps an image from being pruned until release is called.
 	Hold(ctx context.Context, image isolation.Image) (release func() error, err error)
+	// Close ends everything that was started.
+	Close() error
+}
+
+// Engines is what a run needs. *isolation.Host is the real one.
+type Engines interface {
+	GradeEngines
+	// EnsureImage is Image, and fetches what the store has not where the policy
+	// says so.
+	EnsureImage(ctx context.Context, reference string, policy isolation.PullPolicy) (isolation.Image, error)
 	// Build builds an image.
 	Build(ctx context.Context, order isolation.BuildOrder) (oci.Pin, error)
 	// RemoveTree removes everything in a directory, whoever of this user's ids
 	// owns it.
 	RemoveTree(ctx context.Context, dir *os.File) error
-	// Close ends everything that was started.
-	Close() error
 }

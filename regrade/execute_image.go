@@ -24,8 +24,10 @@ func (e *execution) findImage(ctx context.Context) error {
 		return e.build(ctx)
 	}
 	var err error
-	e.image, err = plannedImage(ctx, e.engines, e.accepted)
-	return err
+	if e.image, err = plannedImage(ctx, e.engines, e.accepted); err != nil {
+		return err
+	}
+	return runsHere(e.image.Pin)
 }
 
 // buildTimeout bounds a build that the task sets no limit for.
@@ -65,8 +67,10 @@ func (e *execution) build(ctx context.Context) error {
 	case err != nil:
 		return buildFailed(setup.Dockerfile, err)
 	}
-	e.image, err = e.engines.ImageByPin(ctx, pin)
-	return err
+	if e.image, err = e.engines.ImageByPin(ctx, pin); err != nil {
+		return err
+	}
+	return runsHere(e.image.Pin)
 }
 
 func buildFailed(file string, why error) error {

@@ -273,7 +273,7 @@ func (c *fakeCell) env() map[string]string {
 // newFake knows the image of the byod task, in which the marker exists.
 func newFake() *fakeEngines {
 	image := isolation.Image{
-		Pin: oci.Pin{Reference: "byod-custom-image:0.1.0", ID: imageID, Digest: "sha256:d", Platform: "linux/amd64"},
+		Pin: oci.Pin{Reference: "byod-custom-image:0.1.0", ID: imageID, Digest: "sha256:d", Platform: oci.HostPlatform()},
 		Env: []string{"PATH=/usr/bin:/bin", "FROM_IMAGE=1", "HOME=/wrong"},
 	}
 	return &fakeEngines{
@@ -301,7 +301,7 @@ type rowCase struct {
 // newCase writes a row; change edits what it is made of.
 func newCase(t *testing.T, form fixture.Form, change func(*fixture.Order)) *rowCase {
 	t.Helper()
-	o := fixture.Order{Task: byod, Out: t.TempDir(), Form: form, Pin: oci.Pin{ID: imageID, Platform: "linux/amd64"},
+	o := fixture.Order{Task: byod, Out: t.TempDir(), Form: form, Pin: oci.Pin{ID: imageID, Platform: oci.HostPlatform()},
 		Files: map[string]string{"answer.txt": "42\n"}}
 	if change != nil {
 		change(&o)

@@ -29,9 +29,12 @@ const (
 // Options say how a row is graded.
 type Options struct {
 	Answer    policy.Answer
-	AllowHost bool   // --allow-host-grading
-	Network   string // NetworkNone or NetworkRecorded; "" is none
-	Workspace string // --workspace; "": the recorded one
+	AllowHost bool // --allow-host-grading
+	// ImageDrift grades in the image that has the pinned one's name now, where
+	// that one is gone (--allow-image-drift). The row is stamped.
+	ImageDrift bool
+	Network    string // NetworkNone or NetworkRecorded; "" is none
+	Workspace  string // --workspace; "": the recorded one
 	// RequireLimits refuses a grade without the limits that the task asks for
 	// (--require-limits). Else the row is stamped.
 	RequireLimits bool
@@ -122,6 +125,9 @@ func prepare(row *record.Row, o Options) (*grading, error) {
 	}
 	if warning != "" {
 		g.warn(warning)
+	}
+	if changed := g.changedContext(); changed != "" {
+		g.warn(changed)
 	}
 	for _, text := range g.gaps() {
 		g.warn(text)
@@ -304,6 +310,7 @@ func (g *grading) consent() error {
 		Place:           place,
 		HostAllowed:     g.options.AllowHost,
 		Pin:             record.Pin(g.record.Environment),
+		ImageDrift:      g.options.ImageDrift,
 		RecordedNetwork: g.network() == NetworkRecorded,
 		TaskFile:        file,
 		RunDir:          g.run(),
@@ -394,7 +401,7 @@ func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 }
 
 // judge asks the criteria, and writes what they come to.
-func (g *grading) judge(ctx context.Context, engines Engines) (*Verdict, error) {
+func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, error) {
 	started := time.Now()
 	found, err := g.ask(ctx, engines, g.options.View)
 	if err != nil {
@@ -475,7 +482,7 @@ func (g *grading) networkWithheld() bool {
 }
 
 // place makes the place where the row is graded; nothing is opened yet.
-func (g *grading) place(ctx context.Context, engines Engines, view string) (spot *place, unpinned string, err error) {
+func (g *grading) place(ctx context.Context, engines GradeEngines, view string) (spot *place, unpinned string, err error) {
 	spot = &place{accepted: g.accepted, around: surroundings{
 		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
 		recorded: g.record.Environment.Text(record.CommandBasePath),
@@ -500,12 +507,14 @@ func (g *grading) place(ctx context.Context, engines Engines, view string) (spot
 		spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.OpenOnHost(ctx, order) }
 		return spot, "", nil
 	}
-	spot.image, unpinned, err = resolveImage(ctx, engines, record.Pin(g.record.Environment), g.accepted)
-	if err != nil {
+	if spot.image, unpinned, err = g.image(ctx, engines); err != nil {
 		return nil, "", err
 	}
 	order.WorkingDir, order.Ignore = workingDirOf(g.task, spot.image), notCaptured
-	order.Image, order.State = asUser(spot.image, g.task), g.record.Environment.Text(record.StateDiffID)
+	order.Image = asUser(spot.image, g.task)
+	if unpinned != record.Drift { // a state layer lies over its own image only
+		order.State = g.record.Environment.Text(record.StateDiffID)
+	}
 	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
 	return spot, unpinned, nil
 }

@@ -146,7 +146,8 @@ func (g *grading) stamp(o outcome) {
 	if container && g.accepted.Place() == policy.OnHost {
 		info.Set(record.GradedOnHost, true)
 	}
-	if n := len(g.task.PreRun); n > 0 && container && !g.hasState() {
+	drifted := o.unpinned == record.Drift
+	if n := len(g.task.PreRun); n > 0 && container && (drifted || !g.hasState()) {
 		info.Set(record.GradedWithoutPreRun, n)
 	}
 	if made.View.Kind == isolation.ViewCapture {
@@ -154,6 +155,9 @@ func (g *grading) stamp(o outcome) {
 	}
 	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
+	if drifted {
+		setText(info, record.GradedWithRebuiltImage, g.dockerfile())
+	}
 	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {
 		info.Set(record.GradedWithoutNetwork, n)
 	}

@@ -37,6 +37,7 @@ func evaluateCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
+			imageDriftFlag(),
 			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
 			engineFlag(),
 			scratchFlag(),
@@ -91,11 +92,12 @@ func gradeOptions(c *cli.Context) (regrade.Options, error) {
 	}
 	view, err := viewOf(c)
 	return regrade.Options{
-		Answer:    policy.Answer{RecordedCommands: c.Bool("allow-recorded-commands")},
-		AllowHost: c.Bool("allow-host-grading"),
-		Network:   network,
-		Workspace: c.String("workspace"),
-		View:      view,
+		Answer:     policy.Answer{RecordedCommands: c.Bool("allow-recorded-commands")},
+		AllowHost:  c.Bool("allow-host-grading"),
+		ImageDrift: c.Bool(imageDrift),
+		Network:    network,
+		Workspace:  c.String("workspace"),
+		View:       view,
 
 		RequireLimits: c.Bool("require-limits"),
 
@@ -166,4 +168,11 @@ func startEngines(log io.Writer, engine, scratch string) func(context.Context) (
 		}
 		return host, nil
 	}
+}
+
+// imageDrift is the option that accepts another image than the pinned one.
+const imageDrift = "allow-image-drift"
+
+func imageDriftFlag() cli.Flag {
+	return &cli.BoolFlag{Name: imageDrift, Usage: "where a row's image is gone, grade in the one that has its name now; the row is stamped"}
 }

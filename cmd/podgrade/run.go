@@ -52,6 +52,7 @@ func runVerb(name, usage, help string, grade bool) *cli.Command {
 	if grade {
 		flags = append(flags,
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "with --resume: grade containers' rows on this host; they are stamped"},
+			imageDriftFlag(),
 			&cli.StringFlag{Name: "network", Usage: "network of the grading cells: none, or recorded: what the task asks for", DefaultText: "what the task file itself names"},
 			viewFlag(),
 			&cli.StringFlag{Name: "junit-xml", Usage: "write the results as JUnit to `FILE`"},
@@ -190,7 +191,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	}
 	view, err := viewOf(c)
 	o.Grading = regrade.Options{
-		AllowHost: c.Bool("allow-host-grading"), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
+		AllowHost: c.Bool("allow-host-grading"), ImageDrift: c.Bool(imageDrift), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
 		Lookup: os.LookupEnv, Version: version,
 	}
 	return o, err
