@@ -587,7 +587,7 @@ func TestFatesHold(t *testing.T) {
 	c.edit(`"error_message": null`, `"error_message": "kept"`)
 	c.edit(`"error_details": null`, `"error_details": {"error_category": "x"}`)
 	c.edit(`"agent_config": null`, `"agent_config": {"type": "codex"}`)
-	c.edit(`"command_stats": null`, `"command_stats": {"success_rate": NaN}`)
+	c.edit(`"success_rate": null`, `"success_rate": NaN`)
 	c.edit(`"post_failure_criteria_results": []`, `"post_failure_criteria_results": [{"score": 1.0}]`)
 	c.edit(`"early_stop": null`, `"early_stop": null, "from_the_future": [1, 2.50]`)
 	before := c.record()

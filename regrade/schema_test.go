@@ -29,7 +29,7 @@ func FollowsSchema(t testing.TB, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instance, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	instance, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.ReplaceAll(text, ": NaN", ": null"))) // Python writes NaN, which is no JSON
 	if err != nil {
 		t.Fatal(err)
 	}
