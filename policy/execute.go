@@ -154,8 +154,9 @@ func (t *terms) templates(r Request) {
 			t.command("git clone "+source.URL, "template_sources", r.Place)
 		}
 	}
-	if r.Task.Agent == nil {
-		return
+	switch r.agent() {
+	case "", tasks.NoAgent, tasks.CommandLine, tasks.Oracle:
+		return // none of them reads a plugin
 	}
 	loader := &tasks.Loader{Env: r.Lookup}
 	for _, plugin := range r.Task.Agent.Plugins {

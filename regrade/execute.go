@@ -269,6 +269,17 @@ var notCaptured = []string{
 // digestReference notes what the reference was before the agent worked, which
 // never sees it.
 func (e *execution) digestReference() error {
+	for _, dir := range e.referenceDirs() {
+		var err error
+		if e.referenceDigest, err = referenceDigest(dir); err != nil {
+			return setupFailed("read the reference " + dir + ": " + err.Error())
+		}
+	}
+	return nil
+}
+
+// referenceDirs is the directory of the answer key, when the task has one.
+func (e *execution) referenceDirs() []string {
 	if e.task.Reference == nil {
 		return nil
 	}
@@ -276,11 +287,7 @@ func (e *execution) digestReference() error {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(e.job.Row.File.Dir, dir)
 	}
-	var err error
-	if e.referenceDigest, err = referenceDigest(dir); err != nil {
-		return setupFailed("read the reference " + dir + ": " + err.Error())
-	}
-	return nil
+	return []string{dir}
 }
 
 // makeWorkspace makes the directory that the agent works in.

@@ -354,3 +354,15 @@ func TestACaptureWithoutItsState(t *testing.T) {
 		t.Errorf("%s, stamps %q\n%s", verdict.Status, r.stamps(), r.file(record.GradeLog))
 	}
 }
+
+// TestATemplateHidesTheAnswerKey: a template may be the task directory, and the
+// agent gets neither the reference nor the run with it.
+func TestATemplateHidesTheAnswerKey(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
+	text := strings.Replace(small(agentOf("find . >found.txt")+strings.Replace(sealedBusybox, "driver", "template_sources: [{type: template_dir, path: .}], driver", 1)+"reference: {directory: key}"),
+		"{type: file_exists, path: ., description: there is a workspace}",
+		"{type: file_contains, path: found.txt, includes: [./given.txt], excludes: [answer, artifacts, task.log], description: no key and no run}", 1)
+	file := write(t, text, map[string]string{"key/answer": "42", "given.txt": "given"})
+	b.runs = filepath.Dir(file)
+	b.executes(load(t, file, tasks.Request{})).succeeds()
+}

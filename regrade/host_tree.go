@@ -37,8 +37,11 @@ func (b *badTree) Error() string { return b.text }
 
 func badTreef(format string, args ...any) error { return &badTree{fmt.Sprintf(format, args...)} }
 
-// mostTreeEntries bounds what is copied.
-const mostTreeEntries = 200_000
+// Bounds of what is copied, as of what a grade is given.
+const (
+	mostTreeEntries = 100_000
+	mostTreeBytes   = 4 << 30
+)
 
 // putTree puts a copy of the tree into the cell and counts its entries.
 func (e *execution) putTree(ctx context.Context, t hostTree) (entries int, err error) {
@@ -64,6 +67,7 @@ type treePutter struct {
 	cell    isolation.Cell
 	root    *os.Root
 	entries int
+	bytes   int64
 	dirs    []string // in the order in which they were met
 }
 
@@ -135,6 +139,9 @@ func (p *treePutter) file(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		return badTreef("cannot read %s: %v", path.Join(p.dir, name), err)
+	}
+	if p.bytes += info.Size(); p.bytes > mostTreeBytes {
+		return badTreef("%s holds more than %d bytes", p.dir, int64(mostTreeBytes))
 	}
 	return p.put(ctx, name, isolation.Entry{Type: protocol.Regular, Mode: uint32(info.Mode().Perm()), ModTime: info.ModTime()}, file)
 }

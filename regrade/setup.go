@@ -45,6 +45,8 @@ func (e *execution) template(ctx context.Context, i int, source tasks.TemplateSo
 	}
 	n, err := e.putTree(ctx, hostTree{
 		dir: source.Path, base: e.root(), below: source.MountPoint, ignore: e.ignored(), refuseLinks: true,
+		// A template may be the task directory itself.
+		hidden: append(e.referenceDirs(), e.runDir()),
 	})
 	if err != nil {
 		return templateFault(label, err)

@@ -29,6 +29,9 @@ func (e *execution) turn(ctx context.Context) error {
 	if start == nil {
 		return nil
 	}
+	if len(start.Stdin) > isolation.MaxStdin {
+		return setupFailed(fmt.Sprintf("the prompt has %d bytes, and standard input takes %d: write prompt: file", len(start.Stdin), isolation.MaxStdin))
+	}
 	for _, file := range start.Files {
 		entry := isolation.Entry{Type: protocol.Regular, Mode: file.Mode}
 		if err := e.cell.Put(ctx, request.Dir, file.Name, entry, bytes.NewReader(file.Content)); err != nil {
