@@ -88,9 +88,9 @@ func killPart(t *testing.T, p part, o isolation.Options, i isolation.Image, othe
 	}
 	run := filepath.Base(runs[0])
 	fmt.Fprintln(v.in, "sleep 1000 & setsid sleep 1001 & exec sleep 1002")
-	for end := time.Now().Add(10 * time.Second); len(working(run, "sleep")) < 3; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); len(working(run, "sleep")) < 3; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("its command did not start")
+			t.Fatalf("its command did not start: of its processes %v, these sleep: %v", working(run, ""), working(run, "sleep"))
 		}
 	}
 	time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
