@@ -115,7 +115,7 @@ func (e *execution) work(ctx context.Context) error {
 		return err
 	}
 	if err := e.open(ctx); err != nil {
-		return err
+		return errors.Join(err, e.forgetWorkspace())
 	}
 	defer e.close()
 	if err := e.refusesState(); err != nil {
@@ -305,6 +305,18 @@ func (e *execution) makeWorkspace() error {
 		return &Error{Kind: Infrastructure, Tried: "make the workspace", On: dir, Why: err, Do: "remove what is left of an earlier run"}
 	}
 	e.workspace = dir
+	return nil
+}
+
+// forgetWorkspace removes the workspace of a cell that never was, so that the
+// row can be executed when what was in the way is gone.
+func (e *execution) forgetWorkspace() error {
+	for dir := e.workspace; dir != e.row.Dir; dir = filepath.Dir(dir) {
+		if err := os.Remove(dir); err != nil {
+			return err
+		}
+	}
+	e.workspace = ""
 	return nil
 }
 

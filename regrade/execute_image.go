@@ -23,8 +23,14 @@ func (e *execution) findImage(ctx context.Context) error {
 	if e.accepted.Setup().Dockerfile != "" {
 		return e.build(ctx)
 	}
+	fetching := ctx
+	if podman := e.task.Sandbox.Podman; podman != nil && podman.Timeouts.Pull > 0 {
+		var cancel context.CancelFunc
+		fetching, cancel = context.WithTimeout(ctx, time.Duration(podman.Timeouts.Pull)*time.Second)
+		defer cancel()
+	}
 	var err error
-	if e.image, err = plannedImage(ctx, e.engines, e.accepted); err != nil {
+	if e.image, err = plannedImage(fetching, e.engines, e.accepted); err != nil {
 		return err
 	}
 	return runsHere(e.image.Pin)

@@ -254,8 +254,12 @@ func TestAHostWithoutNetworks(t *testing.T) {
 		t.Errorf("nothing is said: %s", &b.notice)
 	}
 	named := strings.Replace(sealedBusybox, "network: none", "network: bridge", 1)
-	if _, err := b.try(t.Context(), load(t, write(t, small(agentOf("true")+named), nil), tasks.Request{})); regrade.KindOf(err) != regrade.Refused {
+	r, err := b.try(t.Context(), load(t, write(t, small(agentOf("true")+named), nil), tasks.Request{}))
+	if regrade.KindOf(err) != regrade.Refused {
 		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, record.ArtifactsDir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a workspace in the way of the next try: %v", err)
 	}
 }
 

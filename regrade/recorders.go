@@ -30,7 +30,7 @@ type recorders struct {
 // recordCLI sets up what the task's record_cli asks for. A name that a mock
 // directory provides too is a fault of the task.
 func (e *execution) recordCLI(ctx context.Context) error {
-	entries := e.task.Sandbox.RecordCLI
+	entries := e.accepted.Setup().Recorders
 	for _, dir := range e.accepted.Setup().MockDirs {
 		for _, entry := range entries {
 			switch _, err := e.cell.Stat(ctx, e.root(), path.Join(dir, entry.Tool)); {
