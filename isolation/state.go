@@ -84,8 +84,11 @@ func States(o Options) ([]State, error) {
 	}
 	var all []State
 	for _, e := range entries {
-		// What is half removed describes itself no more, and is listed with its path.
-		s, _ := readState(filepath.Join(store, e.Name()))
+		// What is half removed describes itself no more: its name is left.
+		s, err := readState(filepath.Join(store, e.Name()))
+		if err != nil {
+			s.StateInfo = worker.StateInfo{DiffID: "sha256:" + e.Name()}
+		}
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b State) int { return a.Made.Compare(b.Made) })
@@ -101,8 +104,8 @@ func RemoveState(ctx context.Context, o Options, id string) error {
 		return err
 	}
 	dir := stateDir(o.Scratch, id)
-	if _, err := readState(dir); errors.Is(err, ErrNoState) {
-		return &Fault{Kind: Refusal, Tried: "remove the state layer", On: id, Why: err, Do: "`podgrade state ls` lists those that there are"}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // "" is none
+		return &Fault{Kind: Refusal, Tried: "remove the state layer", On: id, Why: ErrNoState, Do: "`podgrade state ls` lists those that there are"}
 	}
 	// Without its description it is no layer any more, whatever happens next.
 	err = os.Remove(worker.StateInfoFile(dir))

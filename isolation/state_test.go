@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
+	"podgrade/isolation/testimages"
 	"podgrade/oci"
 )
 
@@ -183,6 +185,13 @@ func TestStateLayersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	defer h.Close()
 	grade := openOn(t, h, graded(t, e, id))
 	want(t, grade, "stat -c %u /opt/theirs", "1000\n")
+	// A removal that was ended half way is gone on with.
+	if err := os.Remove(filepath.Join(all[0].Path, "state.json")); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := isolation.States(o); err != nil || len(again) != 1 || again[0].DiffID != id || !again[0].Made.IsZero() || h.HasState(id) {
+		t.Errorf("%+v, %v", again, err)
+	}
 	if err := isolation.RemoveState(ctx(t), o, id); err != nil {
 		t.Fatal(err)
 	}
@@ -194,5 +203,32 @@ func TestStateLayersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	}
 	if err := isolation.RemoveState(ctx(t), o, id); !errors.Is(err, isolation.ErrNoState) {
 		t.Errorf("removing it again: %v", err)
+	}
+}
+
+// Capabilities of files stay, in the workspace and outside of it.
+func TestFileCapabilitiesStay(t *testing.T) {
+	const set = `import os
+for f in ("/usr/tool", "tool"):
+    open(f, "w").close(); os.chmod(f, 0o755)
+    os.setxattr(f, "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))`
+	const get = `import os
+for f in ("/usr/tool", "tool"): print(os.getxattr(f, "security.capability").hex())`
+	o := executeOrder(t, image(t, testimages.Debian()))
+	withDockerCapabilities(&o)
+	c := openOn(t, host(t), o)
+	if got := run(t, c, time.Minute, "/usr/bin/python3", "-c", set); got.Code != 0 {
+		t.Fatal(got.out)
+	}
+	before := run(t, c, time.Minute, "/usr/bin/python3", "-c", get).out
+	started := time.Now()
+	settled := settle(t, c, isolation.Settle{KeepState: true})
+	t.Logf("settled in %v", time.Since(started))
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+		g := graded(t, o, settled.State.DiffID)
+		g.Engine = engine
+		if after := run(t, openOn(t, host(t), g), time.Minute, "/usr/bin/python3", "-c", get).out; after != before || !strings.Contains(after, "0002") {
+			t.Errorf("%s: set\n%s\nfound\n%s", engine, before, after)
+		}
 	}
 }

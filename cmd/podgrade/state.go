@@ -57,8 +57,8 @@ func listStates(c *cli.Context) error {
 		fmt.Fprintln(c.App.Writer, "no state layer is kept")
 	}
 	for _, s := range states {
-		if s.DiffID == "" {
-			fmt.Fprintf(c.App.Writer, "half removed: %s\n", policy.Neutral(s.Path))
+		if s.Made.IsZero() {
+			fmt.Fprintf(c.App.Writer, "%s half removed\n", policy.Neutral(s.DiffID))
 			continue
 		}
 		fmt.Fprintf(c.App.Writer, "%s %d entries %d bytes, made %s above %s\n", s.DiffID, s.Entries, s.Bytes, s.Made.UTC().Format(time.RFC3339), policy.Neutral(s.Image))

@@ -185,18 +185,39 @@ func (s *server) store(dir, diffID string, info StateInfo) error {
 	}
 	store := StateStore(filepath.Dir(s.settings.Run))
 	if err == nil {
-		err = os.MkdirAll(store, 0o700)
-	}
-	if err == nil {
-		if err = os.Rename(dir, filepath.Join(store, diffID)); errors.Is(err, os.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
-			return nil
-		}
+		err = nameLayer(dir, store, diffID)
 	}
 	if err == nil {
 		err = syncDirectory(store)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the state layer: %w", err)
+	}
+	return nil
+}
+
+// nameLayer moves a layer into the store. The store goes with the last layer
+// that somebody removes, so it may have to be made again.
+func nameLayer(dir, store, diffID string) (err error) {
+	for range 5 {
+		if err = os.MkdirAll(store, 0o700); err != nil {
+			return err
+		}
+		err = os.Rename(dir, filepath.Join(store, diffID))
+		if errors.Is(err, os.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
+			return isComplete(filepath.Join(store, diffID)) // it is there already
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+// isComplete refuses a layer that somebody began to remove.
+func isComplete(dir string) error {
+	if _, err := os.Lstat(StateInfoFile(dir)); err != nil {
+		return fmt.Errorf("%s is half removed: %w", dir, err)
 	}
 	return nil
 }
