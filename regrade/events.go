@@ -15,6 +15,7 @@ const (
 	RowExecuted EventKind = "row_executed" // it ended, and the record is written
 	RowGrading  EventKind = "row_grading"  // the grade begins
 	RowGraded   EventKind = "row_graded"   // the verdict is in the record: exactly one for each grade
+	RowChecked  EventKind = "row_checked"  // it was graded again, and nothing was written
 	RowKept     EventKind = "row_kept"     // finished before: nothing is done
 	RowFailed   EventKind = "row_failed"   // podgrade failed; the row can be done again
 )
@@ -26,10 +27,10 @@ type Event struct {
 	Row     record.Identity
 	Dir     string
 	Last    bool          // nothing more happens to the row
-	Took    time.Duration // RowExecuted, RowGraded
+	Took    time.Duration // RowExecuted, RowGraded, RowChecked
 	Status  record.Status // RowExecuted, RowGraded and RowKept
 	Score   *float64      // of a verdict
-	Verdict *Verdict      // RowGraded
+	Verdict *Verdict      // RowGraded, RowChecked
 	Err     error         // RowFailed
 }
 

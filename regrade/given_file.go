@@ -3,6 +3,9 @@ package regrade
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"podgrade/tasks"
@@ -10,34 +13,134 @@ import (
 	"podgrade/tasks/record"
 )
 
-// GiveFile makes what a row is graded by of a task file that the operator
-// names. A file with a dataset gives the task of the row's id; any other one its
-// only task.
-func GiveFile(path, taskID string, lookup func(string) (string, bool)) (*Given, error) {
-	row, err := rowOfFile(path, taskID, lookup)
-	if err != nil {
-		return nil, &Error{Kind: TaskFault, Tried: "use the task file", On: path, Why: err, Do: "see what podgrade plan says of it"}
-	}
-	return Give(row.Task, row.File)
+// GivenFile is a task file of the operator that rows are graded by.
+type GivenFile struct {
+	path string
+	rows []tasks.Row
+
+	mu   sync.Mutex
+	made map[*tasks.Task]*Given
 }
 
-func rowOfFile(path, taskID string, lookup func(string) (string, bool)) (tasks.Row, error) {
-	resolution, err := criteria.NewLoader(lookup).Rows([]string{path}, tasks.Request{IncludeSkipped: true})
+// OpenFile reads a task file and resolves it with the layers of the request,
+// as a run would.
+func OpenFile(path string, request tasks.Request, lookup func(string) (string, bool)) (*GivenFile, error) {
+	request.IncludeSkipped = true
+	resolution, err := criteria.NewLoader(lookup).Rows([]string{path}, request)
+	if err == nil && len(resolution.Skipped) > 0 {
+		err = resolution.Skipped[0].Reason
+	}
+	if err == nil && len(resolution.Rows) == 0 {
+		err = errors.New("it gives no row")
+	}
 	if err != nil {
-		return tasks.Row{}, err
+		return nil, fileError(path, err)
 	}
-	for _, skip := range resolution.Skipped {
-		return tasks.Row{}, skip.Reason
+	return &GivenFile{path: path, rows: resolution.Rows, made: map[*tasks.Task]*Given{}}, nil
+}
+
+func fileError(path string, why error) error {
+	return &Error{Kind: TaskFault, Tried: "use the task file", On: path, Why: why, Do: "see what podgrade plan says of it"}
+}
+
+// Only is the file's one task, for a tree that no run has left.
+func (f *GivenFile) Only() (*Given, error) {
+	if n := len(f.rows); n > 1 {
+		return nil, fileError(f.path, fmt.Errorf("it has %d rows, and a tree is graded by one", n))
 	}
-	for _, row := range resolution.Rows {
-		if row.Task.TaskID == taskID {
-			return row, nil
+	return f.give(f.rows[0])
+}
+
+// ForRow is what a row is graded by: the file's row of the same variant and
+// task, whatever the replicate; or its only row. A row that was executed with
+// something else is refused, naming that.
+func (f *GivenFile) ForRow(dir string, rec *record.Record) (*Given, error) {
+	row, found := f.find(rec)
+	if !found && len(f.rows) > 1 {
+		return nil, fileError(f.path, fmt.Errorf("it has %d rows, and none is %q", len(f.rows), rec.TaskID))
+	}
+	if !found {
+		row = f.rows[0]
+	}
+	return f.checked(row, dir, rec)
+}
+
+// find is the file's row of a record's variant and task. A file without variants
+// of its own says the same of all.
+func (f *GivenFile) find(rec *record.Record) (tasks.Row, bool) {
+	variants, best := map[string]bool{}, -1
+	for i, row := range f.rows {
+		variants[row.Variant] = true
+		switch {
+		case row.Task.TaskID != rec.TaskID:
+		case row.Variant == rec.VariantID:
+			return row, true
+		case best < 0:
+			best = i
 		}
 	}
-	if len(resolution.Rows) == 1 {
-		return resolution.Rows[0], nil
+	if best < 0 || len(variants) > 1 {
+		return tasks.Row{}, false
 	}
-	return tasks.Row{}, fmt.Errorf("it has %d rows, and none is %q", len(resolution.Rows), taskID)
+	return f.rows[best], true
+}
+
+// checked refuses a row that podgrade executed with something else than the file
+// says: the verdict would be of work that nobody asked for.
+func (f *GivenFile) checked(row tasks.Row, dir string, rec *record.Record) (*Given, error) {
+	if rec.Environment.Text(record.RunDigest) != "" {
+		digests, err := DigestsOf(row)
+		if err != nil {
+			return nil, fileError(f.path, err)
+		}
+		if changed := differencesOf(row.Task, digests.Run, rec); len(changed) > 0 {
+			return nil, &Error{Kind: Refused, Tried: "grade by " + f.path, On: dir,
+				Why: fmt.Errorf("the row was executed with another %s", strings.Join(changed, ", ")),
+				Do:  "change only what a grade reads, give the layers of the run (--experiment, -D, --model), or run the row again"}
+		}
+	}
+	return f.give(row)
+}
+
+// give makes what a row of the file gives, once for all replicates.
+func (f *GivenFile) give(row tasks.Row) (*Given, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.made[row.Task]; known != nil {
+		return known, nil
+	}
+	given, err := Give(row.Task, row.File)
+	if err == nil {
+		f.made[row.Task] = given
+	}
+	return given, err
+}
+
+// TargetsOf are the rows of a run that the file has something to say of, and how
+// many it says nothing of.
+func (f *GivenFile) TargetsOf(run string) (targets []Target, others int, err error) {
+	for _, dir := range rowsBelow(run) {
+		name := Target{Dir: filepath.Join(run, dir)}
+		rec, err := readRowOf(run, dir)
+		if err != nil {
+			name.Err = &Error{Kind: KindOf(err), Tried: "read the record of", On: name.Dir, Why: err, Do: "restore it, or execute the row again"}
+			targets = append(targets, name)
+			continue
+		}
+		row, found := f.find(rec)
+		if !found {
+			others++
+			continue
+		}
+		if name.Err = nothingLeft(run, dir); name.Err == nil {
+			name.Given, name.Err = f.checked(row, name.Dir, rec)
+		}
+		targets = append(targets, name)
+	}
+	if len(targets) == 0 {
+		return nil, others, &Error{Kind: User, Tried: "grade by " + f.path, On: run, Why: errNoSuchRow, Do: "name the task file of the run"}
+	}
+	return targets, others, nil
 }
 
 // evaluateVariant is the variant of a tree that no run has left.

@@ -53,6 +53,9 @@ type Options struct {
 	// Run is the run directory, absolute, of a caller who refreshes its summary
 	// himself; "": the grade looks for it, and refreshes it.
 	Run string
+	// Check grades without writing anything: the verdict is only compared with
+	// the recorded one. post_run, which no verdict depends on, is left out.
+	Check bool
 	// Observe learns that the row was graded, once; nil: nobody does.
 	Observe func(Event)
 }
@@ -67,6 +70,8 @@ type Verdict struct {
 	Stamps    []record.Stamp
 	Place     policy.Place
 	Inherited bool // the status is an execution fact of the run
+
+	Recorded, Found Standing // what the record held, and what this grade came to
 }
 
 // Passed tells whether the gate passed and the run had ended well.
@@ -181,6 +186,9 @@ func (g *grading) read() error {
 	g.task, err = g.taskOf()
 	if err == nil && len(g.task.SuccessCriteria) == 0 {
 		err = errNoCriteria
+	}
+	if g.options.Check && !g.record.HasVerdict() {
+		return &Error{Kind: User, Tried: "check the verdict of", On: g.row.Dir, Why: errors.New("it has none"), Do: "grade it first, without --check"}
 	}
 	if err != nil {
 		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
@@ -387,7 +395,7 @@ func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 			g.warn("ending the engines: " + closing.Error())
 		}
 	}()
-	g.logs = openLogs(g.row, g.warn)
+	g.logs = g.openLogs()
 	// The logs of an interrupted grade are dropped: the row is to be as it was.
 	defer func() { g.logs.close(err == nil || ctx.Err() == nil, g.warn) }()
 	for _, text := range g.warnings {
@@ -414,9 +422,11 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 	}
 	spot := found.spot
 	defer spot.drop()
-	hooks, err := g.postRun(ctx, spot)
-	if err != nil {
-		return nil, err
+	var hooks []record.HookResult
+	if !g.options.Check {
+		if hooks, err = g.postRun(ctx, spot); err != nil {
+			return nil, err
+		}
 	}
 	if err := spot.finish(ctx); err != nil {
 		return nil, err
@@ -428,11 +438,32 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	verdict.Recorded = StandingOf(g.record)
 	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started)})
+	verdict.Found = StandingOf(g.record)
+	if g.options.Check {
+		g.checked(verdict)
+		return verdict, nil
+	}
 	if err := g.write(verdict, spot); err != nil {
 		return nil, err
 	}
 	return verdict, nil
+}
+
+// checked tells of a grade that nothing is written of.
+func (g *grading) checked(v *Verdict) {
+	observe(g.options.Observe, Event{
+		Kind: RowChecked, Row: v.Row, Dir: g.row.Dir, Last: true, Took: time.Since(g.began), Status: v.Status, Score: &v.Score, Verdict: v,
+	})
+}
+
+// openLogs opens the logs of this grade; those of a check go nowhere.
+func (g *grading) openLogs() *logs {
+	if g.options.Check {
+		return &logs{grade: &boundedLog{}, cell: &boundedLog{}}
+	}
+	return openLogs(g.row, g.warn)
 }
 
 // check runs the criteria.

@@ -19,20 +19,20 @@ type Graded struct {
 	Err     error    // why not
 }
 
-// GradeRows grades the rows in the directories, at most width at once, with
-// engines that they share. One that fails does not keep the others from being
-// graded. The results come in the order of the directories; those that an
-// interrupt kept from being begun wrap context.Canceled.
-func GradeRows(ctx context.Context, dirs []string, width int, o Options) []Graded {
-	results := make([]Graded, len(dirs))
+// GradeRows grades rows, at most width at once, with engines that they share.
+// One that fails does not keep the others from being graded. The results come
+// in the order of the targets; those that an interrupt kept from being begun
+// wrap context.Canceled.
+func GradeRows(ctx context.Context, targets []Target, width int, o Options) []Graded {
+	results := make([]Graded, len(targets))
 	shared := Share(o.Start, o.Notice)
 	o.Start = shared.Start
 	o.Observe = inTurn(o.Observe)
-	begun := each(ctx, len(dirs), width, func(i int) {
-		results[i] = gradeDir(ctx, dirs[i], o)
+	begun := each(ctx, len(targets), width, func(i int) {
+		results[i] = gradeTarget(ctx, targets[i], o)
 	})
-	for i := begun; i < len(dirs); i++ {
-		results[i] = Graded{Dir: dirs[i], Err: &Interrupted{What: "the grade was not begun"}}
+	for i := begun; i < len(targets); i++ {
+		results[i] = Graded{Dir: targets[i].Dir, Err: &Interrupted{What: "the grade was not begun"}}
 	}
 	if err := shared.Close(); err != nil {
 		fmt.Fprintf(o.Notice, "warning: ending the engines: %s\n", policy.NeutralText(err.Error()))
@@ -40,14 +40,21 @@ func GradeRows(ctx context.Context, dirs []string, width int, o Options) []Grade
 	return results
 }
 
-// gradeDir grades the row in a directory.
-func gradeDir(ctx context.Context, dir string, o Options) Graded {
-	row, err := OpenRow(dir)
+// gradeTarget grades one row.
+func gradeTarget(ctx context.Context, target Target, o Options) Graded {
+	dir, err := target.Dir, target.Err
+	var row *record.Row
+	if err == nil {
+		row, err = OpenRow(dir)
+	}
 	if err != nil {
 		observe(o.Observe, Event{Kind: RowFailed, Dir: dir, Last: true, Err: err})
 		return Graded{Dir: dir, Err: err}
 	}
 	defer row.Close()
+	if target.Given != nil {
+		o.Given = target.Given
+	}
 	verdict, err := Grade(ctx, row, o)
 	if err != nil {
 		observe(o.Observe, Event{Kind: RowFailed, Dir: row.Dir, Last: true, Err: err})

@@ -32,7 +32,7 @@ func TestManyRowsShareEngines(t *testing.T) {
 	dirs, fake, o := manyRows(t, 5)
 	var events []Event
 	o.Observe = func(e Event) { events = append(events, e) }
-	results := GradeRows(t.Context(), dirs, 4, o)
+	results := GradeRows(t.Context(), Targets(dirs), 4, o)
 	if code := ExitCodeOfRows(results); code != ExitPassed || Failures(results) != nil {
 		t.Fatalf("exit code %d, %v", code, Failures(results))
 	}
@@ -55,7 +55,7 @@ func TestManyRowsShareEngines(t *testing.T) {
 // TestOneRowHoldsNothing: a holder costs more than a cell.
 func TestOneRowHoldsNothing(t *testing.T) {
 	dirs, fake, o := manyRows(t, 1)
-	GradeRows(t.Context(), dirs, 4, o)
+	GradeRows(t.Context(), Targets(dirs), 4, o)
 	if len(fake.held) != 0 || fake.closed != 1 {
 		t.Errorf("held %v, closed %d", fake.held, fake.closed)
 	}
@@ -64,7 +64,7 @@ func TestOneRowHoldsNothing(t *testing.T) {
 // TestManyRowsWithFailures: none hides another, and what is worst decides.
 func TestManyRowsWithFailures(t *testing.T) {
 	dirs, fake, o := manyRows(t, 2)
-	results := GradeRows(t.Context(), []string{dirs[0], "/no/such/row", dirs[1]}, 2, o)
+	results := GradeRows(t.Context(), Targets([]string{dirs[0], "/no/such/row", dirs[1]}), 2, o)
 	if code := ExitCodeOfRows(results); code != ExitUsage {
 		t.Errorf("a wrong name: exit code %d", code)
 	}
@@ -72,12 +72,12 @@ func TestManyRowsWithFailures(t *testing.T) {
 		t.Errorf("%+v", results)
 	}
 	fake.run = func(*fakeCell, string, io.Writer) (isolation.Exit, error) { return isolation.Exit{Code: 1}, nil }
-	results = GradeRows(t.Context(), []string{dirs[0], "/no/such/row"}, 2, o)
+	results = GradeRows(t.Context(), Targets([]string{dirs[0], "/no/such/row"}), 2, o)
 	if code := ExitCodeOfRows(results); code != ExitFailed {
 		t.Errorf("a failed row and a wrong name: exit code %d", code)
 	}
 	fake.startup = &isolation.Fault{Tried: "start the worker", Why: errors.New("lost it")}
-	results = GradeRows(t.Context(), dirs, 2, o)
+	results = GradeRows(t.Context(), Targets(dirs), 2, o)
 	if text := fmt.Sprint(Failures(results)); strings.Count(text, "lost it") != 2 {
 		t.Errorf("all failures: %s", text)
 	}
@@ -93,7 +93,7 @@ func TestManyRowsInterrupted(t *testing.T) {
 		cancel()
 		return isolation.Exit{}, ctx.Err()
 	}
-	results := GradeRows(ctx, dirs, 1, o)
+	results := GradeRows(ctx, Targets(dirs), 1, o)
 	if code := ExitCodeOfRows(results); code != ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
@@ -111,7 +111,7 @@ func TestManyRowsInterrupted(t *testing.T) {
 func TestManyRowsAreRefusedOneByOne(t *testing.T) {
 	dirs, fake, o := manyRows(t, 3)
 	o.Answer = policy.Answer{}
-	results := GradeRows(t.Context(), dirs, 2, o)
+	results := GradeRows(t.Context(), Targets(dirs), 2, o)
 	if code := ExitCodeOfRows(results); code != ExitUsage || fake.started != 0 {
 		t.Errorf("exit code %d, started %d", code, fake.started)
 	}

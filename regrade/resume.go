@@ -133,8 +133,14 @@ func (r *runner) differences(job Job, rec *record.Record) []string {
 	if err != nil {
 		return []string{"task that has no digest: " + err.Error()}
 	}
+	return differencesOf(job.Row.Task, digests.Run, rec)
+}
+
+// differencesOf names what a row was executed with otherwise than the task, of
+// this run digest, says.
+func differencesOf(task *tasks.Task, digest string, rec *record.Record) []string {
 	recorded := rec.Environment.Text(record.RunDigest)
-	if recorded == digests.Run {
+	if recorded == digest {
 		return nil
 	}
 	config, err := rec.TaskConfig()
@@ -144,7 +150,7 @@ func (r *runner) differences(job Job, rec *record.Record) []string {
 		}
 		return []string{"task, which its record does not hold"}
 	}
-	keys := differentKeys(job.Row.Task, config.Resolved)
+	keys := differentKeys(task, config.Resolved)
 	if len(keys) == 0 && recorded != "" {
 		return []string{"content of a file that its set-up copies"}
 	}

@@ -19,22 +19,30 @@ graded in a sealed cell of the same image; what the record asks for beyond the
 seal is listed, and nothing is started until it is accepted.
 
 Many rows are graded side by side; one that fails does not keep the others from
-being graded.
+being graded. A run directory RUN is all of its rows that an agent worked in.
 
-With a task file TASK, the row in DIR is graded by it instead of the recorded
-task: the file is yours, so nobody is asked. A DIR without a record is graded as
-a tree that no run has left; the record of that is written to --run-dir.
+With a task file TASK, the row in DIR, or every row of the run in DIR that has
+the same variant and task, is graded by it instead of the recorded task: the
+file is yours, so nobody is asked. A row that was executed with something else
+than the file says is refused, and what differs is named. A DIR without a record
+is graded as a tree that no run has left; the record of that is written to
+--run-dir.
 
-Exit codes: 0 every gating criterion passed; 1 one failed, or the grade itself
-did; 2 the command line is wrong, or consent is missing; 130 interrupted.`
+--check grades again and writes nothing: it shows what differs from the recorded
+verdict, criterion by criterion.
+
+Exit codes: 0 every gating criterion passed (--check: every verdict is as it is
+recorded); 1 one failed (--check: one differs), or the grade itself did; 2 the
+command line is wrong, or consent is missing; 130 interrupted.`
 
 func evaluateCommand() *cli.Command {
+	layers := &selection{}
 	return &cli.Command{
 		Name:        "evaluate",
 		Usage:       "grade what an agent left in a row directory",
-		ArgsUsage:   "ROW... | TASK DIR",
+		ArgsUsage:   "ROW... | RUN... | TASK DIR",
 		Description: evaluateHelp,
-		Flags: []cli.Flag{
+		Flags: append(layers.layerFlags(),
 			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 			imageDriftFlag(),
@@ -45,15 +53,19 @@ func evaluateCommand() *cli.Command {
 			viewFlag(),
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
 			&cli.StringFlag{Name: "run-dir", Usage: "write the record of a DIR that no run has left to `PATH`", DefaultText: "a new one in " + runsDir},
+			&cli.BoolFlag{Name: "check", Usage: "grade again, write nothing, and show what differs from the recorded verdict"},
 			parallelFlag(),
 			jsonEventsFlag(),
-		},
+		),
 		OnUsageError: usageError,
-		Action:       evaluate,
+		Action:       func(c *cli.Context) error { return evaluate(c, layers) },
 	}
 }
 
-func evaluate(c *cli.Context) error {
+// layerNames are the options of layers, which only a task file has.
+var layerNames = []string{"experiment", "D", "set", "type", "model", "driver"}
+
+func evaluate(c *cli.Context, layers *selection) error {
 	if c.NArg() < 1 {
 		return usage(c, "evaluate takes a row directory, and no argument was given")
 	}
@@ -68,16 +80,27 @@ func evaluate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if options.Check && options.View == isolation.ViewBind {
+		return usage(c, "--check writes nothing, and commands under --workspace-view bind would")
+	}
 	if isTaskForm(c.Args().Slice()) {
-		return evaluateFile(c, c.Args().Get(0), c.Args().Get(1), options)
+		return evaluateFile(c, fileForm{layers: layers, file: c.Args().Get(0), dir: c.Args().Get(1), width: width}, options)
 	}
 	if c.IsSet("run-dir") {
 		return usage(c, "--run-dir is for a task file and a directory that no run has left")
 	}
-	if c.NArg() == 1 && !c.Bool("json") {
+	for _, name := range layerNames {
+		if c.IsSet(name) {
+			return usage(c, "--%s is for a task file", name)
+		}
+	}
+	if c.NArg() == 1 && !c.Bool("json") && !options.Check && !regrade.IsRun(c.Args().First()) {
 		return evaluateOne(c, c.Args().First(), options)
 	}
-	return evaluateMany(c, c.Args().Slice(), width, options)
+	if c.IsSet("workspace") && regrade.IsRun(c.Args().First()) {
+		return usage(c, "--workspace is for one row, and %s is a run", c.Args().First())
+	}
+	return evaluateMany(c, regrade.Targets(c.Args().Slice()), width, options)
 }
 
 // gradeOptions are what the options say about a grade.
@@ -100,6 +123,7 @@ func gradeOptions(c *cli.Context) (regrade.Options, error) {
 		View:       view,
 
 		RequireLimits: c.Bool("require-limits"),
+		Check:         c.Bool("check"),
 
 		Start:   startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 		Notice:  c.App.ErrWriter,
@@ -147,11 +171,20 @@ func exitOf(v *regrade.Verdict) int {
 }
 
 // evaluateMany grades rows side by side and prints a line for each.
-func evaluateMany(c *cli.Context, dirs []string, width int, o regrade.Options) error {
-	shown := newProgress(c, len(dirs))
+func evaluateMany(c *cli.Context, targets []regrade.Target, width int, o regrade.Options) error {
+	shown := newProgress(c, len(targets))
 	o.Notice, o.Observe = &onceWriter{to: shown}, shown.Observe
-	results := regrade.GradeRows(c.Context, dirs, width, o)
+	if o.Check {
+		o.Observe = nil // what --json prints is the comparisons
+		if !c.Bool("json") {
+			o.Observe = shown.Observe
+		}
+	}
+	results := regrade.GradeRows(c.Context, targets, width, o)
 	shown.End()
+	if o.Check {
+		return printChecked(c, results)
+	}
 	code := regrade.ExitCodeOfRows(results)
 	if err := printGraded(c, results); err != nil {
 		code = max(code, regrade.ExitFailed)

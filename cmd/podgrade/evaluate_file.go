@@ -24,25 +24,63 @@ func isTaskForm(args []string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// evaluateFile grades a row, or a tree that no run has left, by a task file of
-// the operator.
-func evaluateFile(c *cli.Context, file, dir string, o regrade.Options) error {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return &regrade.Error{Kind: regrade.TaskFault, Tried: "grade", On: dir, Why: errors.New("it is no directory"), Do: "name a row directory, or a directory to grade"}
+// fileForm is what the form with a task file is given.
+type fileForm struct {
+	layers    *selection
+	file, dir string
+	width     int
+}
+
+// evaluateFile grades a row, a run, or a tree that no run has left, by a task
+// file of the operator.
+func evaluateFile(c *cli.Context, form fileForm, o regrade.Options) error {
+	if info, err := os.Stat(form.dir); err != nil || !info.IsDir() {
+		return &regrade.Error{Kind: regrade.TaskFault, Tried: "grade", On: form.dir, Why: errors.New("it is no directory"), Do: "name a row directory, or a directory to grade"}
 	}
-	row, rec, err := readRow(dir)
+	request, err := form.layers.request(c)
 	if err != nil {
 		return err
 	}
-	if rec == nil {
-		return evaluateTree(c, file, dir, o)
-	}
-	defer row.Close()
-	if o.Given, err = regrade.GiveFile(file, rec.TaskID, os.LookupEnv); err != nil {
+	file, err := regrade.OpenFile(form.file, request, os.LookupEnv)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task\n", policy.Neutral(file))
+	row, rec, err := readRow(form.dir)
+	if err != nil {
+		return err
+	}
+	if rec == nil && regrade.IsRun(form.dir) {
+		return evaluateRun(c, form, file, o)
+	}
+	if rec == nil {
+		return evaluateTree(c, form, file, o)
+	}
+	defer row.Close()
+	if o.Given, err = file.ForRow(form.dir, rec); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task\n", policy.Neutral(form.file))
+	if o.Check {
+		return evaluateMany(c, []regrade.Target{{Dir: form.dir, Given: o.Given}}, 1, o)
+	}
 	return evaluateRow(c, row, o)
+}
+
+// evaluateRun grades the rows of a run by a task file, and shows what became of
+// their verdicts.
+func evaluateRun(c *cli.Context, form fileForm, file *regrade.GivenFile, o regrade.Options) error {
+	if c.IsSet("workspace") || c.IsSet("run-dir") {
+		return usage(c, "--workspace and --run-dir are for one row, and %s is a run", form.dir)
+	}
+	targets, others, err := file.TargetsOf(form.dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task: %d rows\n", policy.Neutral(form.file), len(targets))
+	if others > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "%d rows of other variants and tasks are left as they are\n", others)
+	}
+	return evaluateMany(c, targets, form.width, o)
 }
 
 // readRow opens a directory and reads its record; nil when it holds none, or a
@@ -68,14 +106,18 @@ func readRow(dir string) (*record.Row, *record.Record, error) {
 
 // evaluateTree grades a tree that no run has left; the record of that lies in a
 // directory of its own.
-func evaluateTree(c *cli.Context, file, dir string, o regrade.Options) error {
+func evaluateTree(c *cli.Context, form fileForm, file *regrade.GivenFile, o regrade.Options) error {
+	dir := form.dir
+	if o.Check {
+		return usage(c, "--check compares with a recorded verdict, and %s holds none", dir)
+	}
 	if c.IsSet("workspace") {
 		return usage(c, "--workspace is for a row, and %s is none", dir)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, record.TaskFile)); err == nil {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s is no record, so %s is graded as a tree that no run has left\n", record.TaskFile, policy.Neutral(dir))
 	}
-	given, err := regrade.GiveFile(file, "", os.LookupEnv)
+	given, err := file.Only()
 	if err != nil {
 		return err
 	}

@@ -19,21 +19,29 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	}
 	w := bufio.NewWriter(c.App.Writer)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tSCORE\tSTATUS\tROW\tSTAMPS")
+	fmt.Fprintln(table, "\tSCORE\tSTATUS\tROW\tBEFORE\tSTAMPS")
 	passed, graded := 0, 0
 	for _, r := range results {
 		if r.Verdict == nil {
-			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t\n", policy.Neutral(r.Dir))
+			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t\t\n", policy.Neutral(r.Dir))
 			continue
 		}
 		graded++
 		if r.Verdict.Passed() {
 			passed++
 		}
-		fmt.Fprintf(table, "%s\t%.3f\t%s\t%s\t%s\n", r.Verdict.Status.Icon(), r.Verdict.Score, r.Verdict.Status,
-			policy.Neutral(r.Dir), stampList(r.Verdict))
+		fmt.Fprintf(table, "%s\t%.3f\t%s\t%s\t%s\t%s\n", r.Verdict.Status.Icon(), r.Verdict.Score, r.Verdict.Status,
+			policy.Neutral(r.Dir), recordedText(r.Verdict), stampList(r.Verdict))
 	}
 	table.Flush()
 	fmt.Fprintf(w, "\n%d of %d rows graded, %d passed\n", graded, len(results), passed)
 	return w.Flush()
+}
+
+// recordedText is the verdict that a row had before this grade.
+func recordedText(v *regrade.Verdict) string {
+	if v.Recorded.Score == nil {
+		return string(v.Recorded.Status)
+	}
+	return fmt.Sprintf("%s %.3f", v.Recorded.Status, *v.Recorded.Score)
 }

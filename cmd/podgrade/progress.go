@@ -103,6 +103,8 @@ func eventText(e regrade.Event) string {
 		return fmt.Sprintf("%s: %s executed, %s, after %s", name, e.Status.Icon(), e.Status, tookText(e.Took))
 	case regrade.RowGraded:
 		return strings.TrimSpace(fmt.Sprintf("%s: %s %s, score %.3f %s", name, e.Status.Icon(), e.Status, *e.Score, stampList(e.Verdict)))
+	case regrade.RowChecked:
+		return strings.TrimSpace(fmt.Sprintf("%s: checked, %s %s, score %.3f %s", name, e.Status.Icon(), e.Status, *e.Score, stampList(e.Verdict)))
 	case regrade.RowKept:
 		return fmt.Sprintf("%s: %s %s, as it was", name, e.Status.Icon(), e.Status)
 	case regrade.RowFailed:

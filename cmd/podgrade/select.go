@@ -39,14 +39,7 @@ type selection struct {
 
 // flags are the options of every verb that takes task files (spec/cli.md 2.1).
 func (s *selection) flags() []cli.Flag {
-	values := overrides{&s.overrides, &s.texts}
-	return []cli.Flag{
-		&cli.StringFlag{Name: "experiment", Aliases: []string{"e"}, Usage: "the experiment's `FILE`, or its name in experiments"},
-		&cli.GenericFlag{Name: "D", Value: values, Usage: "set a key of every task, `PATH=VALUE`; may be given again"},
-		&cli.GenericFlag{Name: "set", Value: values, Usage: "the same as -D, `PATH=VALUE`"},
-		&cli.StringFlag{Name: "type", Aliases: []string{"T"}, Usage: "the `KIND` of agent, as -D agent.type"},
-		&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "the agent's `MODEL`, as -D agent.model"},
-		&cli.StringFlag{Name: "driver", Usage: "the `DRIVER`, as -D sandbox.driver"},
+	return append(s.layerFlags(),
 		&cli.StringFlag{Name: "tags", Aliases: []string{"t"}, Usage: "take tasks with any of these `TAGS`, separated by commas"},
 		&cli.StringFlag{Name: "exclude-tags", Usage: "then leave out tasks with any of these `TAGS`"},
 		&cli.BoolFlag{Name: "include-skipped", Usage: "take tasks with skip: true too"},
@@ -56,6 +49,19 @@ func (s *selection) flags() []cli.Flag {
 		&cli.IntFlag{Name: "repeats", Usage: "make `N` replicates of each row"},
 		defaultImageFlag(),
 		pullFlag(),
+	)
+}
+
+// layerFlags are the options that make layers of a task.
+func (s *selection) layerFlags() []cli.Flag {
+	values := overrides{&s.overrides, &s.texts}
+	return []cli.Flag{
+		&cli.StringFlag{Name: "experiment", Aliases: []string{"e"}, Usage: "the experiment's `FILE`, or its name in experiments"},
+		&cli.GenericFlag{Name: "D", Value: values, Usage: "set a key of every task, `PATH=VALUE`; may be given again"},
+		&cli.GenericFlag{Name: "set", Value: values, Usage: "the same as -D, `PATH=VALUE`"},
+		&cli.StringFlag{Name: "type", Aliases: []string{"T"}, Usage: "the `KIND` of agent, as -D agent.type"},
+		&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "the agent's `MODEL`, as -D agent.model"},
+		&cli.StringFlag{Name: "driver", Usage: "the `DRIVER`, as -D sandbox.driver"},
 	}
 }
 

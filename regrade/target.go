@@ -1,0 +1,79 @@
+package regrade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"podgrade/tasks/record"
+)
+
+// Target is a row that is to be graded.
+type Target struct {
+	Dir   string
+	Given *Given // the task it is graded by instead of the recorded one; nil: that
+	Err   error  // why it cannot be graded at all
+}
+
+// Targets returns the rows that the directories hold: of a row itself, of a run
+// those of all its rows that an agent worked in. What is neither is a target
+// too, so that its grade says what it is.
+func Targets(dirs []string) []Target {
+	var targets []Target
+	for _, dir := range dirs {
+		rows := rowsBelow(dir)
+		if rows == nil {
+			targets = append(targets, Target{Dir: dir})
+			continue
+		}
+		for _, row := range rows {
+			target := Target{Dir: filepath.Join(dir, row)}
+			target.Err = nothingLeft(dir, row)
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
+// IsRun tells whether the directory is none of a row, and holds rows.
+func IsRun(dir string) bool { return rowsBelow(dir) != nil }
+
+// rowsBelow are the row directories of a run, relative to it; nil for anything
+// else.
+func rowsBelow(dir string) []string {
+	if _, err := os.Lstat(filepath.Join(dir, record.TaskFile)); err == nil {
+		return nil
+	}
+	rows, err := record.RowDirs(dir)
+	if err != nil || len(rows) == 0 {
+		return nil
+	}
+	return rows
+}
+
+// nothingLeft says why a row of a run has nothing that could be graded: its cell
+// was dead or its build failed before an agent worked. Its diagnosis stays.
+func nothingLeft(run, dir string) error {
+	rec, err := readRowOf(run, dir)
+	if err != nil || rec.HasVerdict() || dueOf(rec, true) == dueGrade {
+		return nil // the grade itself says what is wrong with a record
+	}
+	return &Error{Kind: TaskFault, Tried: "grade", On: filepath.Join(run, dir),
+		Why: fmt.Errorf("it ended as %s before an agent worked, so there is nothing to grade", rec.Status),
+		Do:  "execute it again: podgrade run --resume --retry error"}
+}
+
+// readRowOf reads the record of a row of a run.
+func readRowOf(run, dir string) (*record.Record, error) {
+	row, err := record.OpenRowDir(run, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer row.Close()
+	rec, _, err := row.Read()
+	return rec, err
+}
+
+// errNoSuchRow is why a task file says nothing about a run.
+var errNoSuchRow = errors.New("none of the run's rows is of a task of the file")
