@@ -413,6 +413,9 @@ func (c *cell) Made() Made {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made := c.made
+	if made.Runtime != "" {
+		made.Runtime = c.host.runtimeName()
+	}
 	made.TimingsMS = maps.Clone(c.made.TimingsMS) // written to when the cell is made again
 	return made
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +36,9 @@ type Host struct {
 	options Options
 	run     *run
 	runtime Runtime
-	podman  string
+	// runtimeVersion asks once.
+	runtimeVersion func() string
+	podman         string
 
 	worker  *workerClient
 	process *os.Process
@@ -58,7 +61,7 @@ type Host struct {
 }
 
 // Runtime is the OCI runtime that starts cells.
-type Runtime struct{ Path, Version string }
+type Runtime struct{ Path string }
 
 // startGrace bounds the start of the worker. It takes milliseconds, but a host
 // that somebody's fork bomb keeps busy gives it a hundredth of a processor.
@@ -83,6 +86,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.groups, h.noGroups = delegatedGroups()
 	go h.sweepDead()
+	go h.runtimeVersion()
 	return h, nil
 }
 
@@ -94,7 +98,30 @@ func refuseRoot() error {
 }
 
 func newHost(o Options) *Host {
-	return &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+	h.runtimeVersion = sync.OnceValue(h.askRuntime)
+	return h
+}
+
+// askRuntime asks the OCI runtime for its version; "" when it does not say.
+// Nothing waits for that before a cell is done.
+func (h *Host) askRuntime() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, h.runtime.Path, "--version").Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	const most = 100
+	if err != nil || len(first) > most || !utf8.ValidString(first) {
+		return ""
+	}
+	// "crun version 1.8.1"
+	_, version, _ := strings.Cut(first, " version ")
+	return strings.TrimSpace(version)
+}
+
+// runtimeName is the runtime as a record names it.
+func (h *Host) runtimeName() string {
+	return strings.TrimSpace(h.runtime.Path + " " + h.runtimeVersion())
 }
 
 // begin makes the run directory and starts the worker. Nothing is left when it
