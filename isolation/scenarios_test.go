@@ -29,6 +29,9 @@ func TestD77AFailedBuildSaysWhatItSaid(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was built")
 	}
+	if !errors.Is(err, isolation.ErrBuild) {
+		t.Errorf("it is not the build's own failure: %v", err)
+	}
 	for _, word := range []string{"build the image", reference, "the compiler is missing", "exit status 3"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q does not say %q", err, word)

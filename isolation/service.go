@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"podgrade/isolation/libpod"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -236,6 +238,10 @@ type BuildOrder struct {
 	Output        io.Writer // what the build says; nil: dropped
 }
 
+// ErrBuild is wrapped when the Containerfile, or what it runs, is why an image
+// was not built, and not this host.
+var ErrBuild = errors.New("the build failed")
+
 // Build builds an image without any network, neither for its steps nor to
 // pull what it builds on: that must be in the store.
 func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
@@ -253,9 +259,25 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return oci.Pin{}, &Fault{Tried: "build the image", On: b.Reference, Why: saidByPodman(err), Do: "correct the Containerfile; what it builds on must be in Podman's store: podgrade images ls"}
+		return oci.Pin{}, buildFault(b.Reference, err)
 	}
 	image, err := h.Image(ctx, id)
 	image.Pin.Reference = b.Reference
 	return image.Pin, err
+}
+
+// buildFault tells a build that failed from a host that could not build.
+func buildFault(name string, err error) error {
+	f := &Fault{Tried: "build the image", On: name, Why: saidByPodman(err)}
+	var answered *libpod.Error
+	switch {
+	case strings.Contains(err.Error(), unix.ENOSPC.Error()):
+		f.Why, f.Do = fmt.Errorf("%w: %w", ErrNoSpace, f.Why), "make room where Podman's store lies"
+	case !errors.As(err, &answered) || answered.Lost:
+		f.Do = "build again; check that `podman info` works for this user"
+	default:
+		f.Why = fmt.Errorf("%w: %w", ErrBuild, f.Why)
+		f.Do = "correct the Containerfile; what it builds on must be in Podman's store: podgrade images ls"
+	}
+	return f
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"podgrade/tasks"
+	"podgrade/tasks/criteria"
 )
 
 // Digests identify what a row is made of, never where it stands (design:
@@ -115,6 +116,7 @@ func addPart(to hash.Hash, key, value string) {
 type content struct {
 	name, path string
 	file       bool
+	ignore     []string // what the set-up leaves behind of a directory
 }
 
 func contents(row tasks.Row) []content {
@@ -122,7 +124,7 @@ func contents(row tasks.Row) []content {
 	sandbox := row.Task.Sandbox
 	for i, source := range sandbox.TemplateSources {
 		if source.Type == tasks.TemplateDir {
-			list = append(list, content{name: fmt.Sprintf("sandbox.template_sources[%d]", i), path: source.Path})
+			list = append(list, content{name: fmt.Sprintf("sandbox.template_sources[%d]", i), path: source.Path, ignore: criteria.IgnorePatterns(sandbox.IgnorePatterns)})
 		}
 	}
 	if file := sandbox.Docker.DockerfilePath; file != "" && sandbox.Driver != tasks.DriverTempdir {
@@ -145,7 +147,7 @@ func (c content) digest() string {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:])
 	}
-	digest, err := referenceDigest(c.path)
+	digest, err := treeDigest(c.path, c.ignore)
 	if err != nil {
 		return "unreadable"
 	}

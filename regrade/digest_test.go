@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -147,5 +148,51 @@ func TestARecordHasTheRunPartOfItsTask(t *testing.T) {
 	then, err := RunPart(recorded)
 	if err != nil || !reflect.DeepEqual(now, then) || len(now) < 8 {
 		t.Errorf("%v\nnow  %s\nthen %s", err, now, then)
+	}
+}
+
+// TestTheRunDigestCoversMoreThanContent: what a set-up copies beside the bytes
+// of files changes what the agent finds, and what it leaves behind does not.
+func TestTheRunDigestCoversMoreThanContent(t *testing.T) {
+	dir := contentsOf(t)
+	at := func(name string) string { return filepath.Join(dir, "template", name) }
+	if err := os.Symlink("f", at("link")); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		t.Helper()
+		d, err := DigestsOf(digestRow(t, dir, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Run
+	}
+	before := digest()
+	for _, c := range []struct {
+		name   string
+		change func() error
+	}{
+		{"a file can be executed", func() error { return os.Chmod(at("f"), 0o700) }},
+		{"a link leads elsewhere", func() error { return errors.Join(os.Remove(at("link")), os.Symlink("g", at("link"))) }},
+		{"an empty directory", func() error { return os.Mkdir(at("empty"), 0o755) }},
+		{"a link is new", func() error { return os.Symlink("f", at("another")) }},
+		{"a file is no file", func() error { return errors.Join(os.Remove(at("f")), os.Mkdir(at("f"), 0o755)) }},
+	} {
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		now := digest()
+		if now == before {
+			t.Errorf("%s, and the run digest is the same", c.name)
+		}
+		before = now
+	}
+	for _, name := range []string{"__pycache__/x.pyc", ".git/index"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at(name)), 0o755), os.WriteFile(at(name), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if digest() != before {
+			t.Errorf("%s is left behind, and changes the run digest", name)
+		}
 	}
 }

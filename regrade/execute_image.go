@@ -40,7 +40,7 @@ func (e *execution) findImage(ctx context.Context) error {
 const buildTimeout = 30 * time.Minute
 
 // build builds the task's image. What the build says is in the log of the
-// cell, and the row is BUILD_FAILED when it fails.
+// cell, and the row is BUILD_FAILED when that fails, and not this host.
 func (e *execution) build(ctx context.Context) error {
 	setup := e.accepted.Setup()
 	limit := buildTimeout
@@ -61,7 +61,7 @@ func (e *execution) build(ctx context.Context) error {
 			Do: "build the image beforehand and name it as docker.image"}
 	}
 	var err error
-	if e.context, err = referenceDigest(order.ContextDir); err != nil {
+	if e.context, err = treeDigest(order.ContextDir, nil); err != nil {
 		e.warn("the record holds no digest of the build's directory: " + err.Error())
 	}
 	pin, err := e.engines.Build(building, order)
@@ -70,8 +70,10 @@ func (e *execution) build(ctx context.Context) error {
 		return ctx.Err()
 	case building.Err() != nil:
 		return buildFailed(setup.Dockerfile, fmt.Errorf("it had not ended after %v", limit))
-	case err != nil:
+	case errors.Is(err, isolation.ErrBuild):
 		return buildFailed(setup.Dockerfile, err)
+	case err != nil:
+		return err // the host could not build, and the row can be run again
 	}
 	if e.image, err = e.engines.ImageByPin(ctx, pin); err != nil {
 		return err

@@ -35,12 +35,13 @@ const (
 // fakeEngines stands in for the isolation layer. Its cells read the real
 // workspace and answer commands by a function.
 type fakeEngines struct {
-	images  map[string]isolation.Image // by reference and by id
-	run     func(cell *fakeCell, line string, out io.Writer) (isolation.Exit, error)
-	made    isolation.Made
-	startup error // of Open
-	layers  error // of CheckImage
-	hazards []string
+	building error                      // of a build
+	images   map[string]isolation.Image // by reference and by id
+	run      func(cell *fakeCell, line string, out io.Writer) (isolation.Exit, error)
+	made     isolation.Made
+	startup  error // of Open
+	layers   error // of CheckImage
+	hazards  []string
 
 	mu       sync.Mutex
 	policies []isolation.PullPolicy // of EnsureImage
@@ -122,7 +123,7 @@ func (f *fakeEngines) Hold(_ context.Context, image isolation.Image) (func() err
 }
 
 func (f *fakeEngines) Build(context.Context, isolation.BuildOrder) (oci.Pin, error) {
-	return oci.Pin{}, errors.New("nothing is built here")
+	return oci.Pin{}, f.building
 }
 
 func (f *fakeEngines) RemoveTree(_ context.Context, dir *os.File) error {

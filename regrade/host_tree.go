@@ -105,7 +105,7 @@ func (p *treePutter) visit(ctx context.Context, name string, entry fs.DirEntry, 
 // skips leaves out what is ignored by name, and directories that are hidden by
 // identity, whatever leads to them.
 func (p *treePutter) skips(name string, entry fs.DirEntry) bool {
-	if slices.ContainsFunc(p.ignore, func(pattern string) bool { return python.Fnmatch(pattern, entry.Name()) }) {
+	if isIgnored(p.ignore, entry.Name()) {
 		return true
 	}
 	if !entry.IsDir() || len(p.hidden) == 0 {
@@ -116,6 +116,11 @@ func (p *treePutter) skips(name string, entry fs.DirEntry) bool {
 		other, err := os.Stat(dir)
 		return err == nil && os.SameFile(info, other)
 	})
+}
+
+// isIgnored tells whether a pattern matches a base name.
+func isIgnored(patterns []string, base string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return python.Fnmatch(pattern, base) })
 }
 
 func (p *treePutter) put(ctx context.Context, name string, entry isolation.Entry, content io.Reader) error {

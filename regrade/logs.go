@@ -117,9 +117,11 @@ func (l *lastBytes) write(p []byte) {
 	}
 }
 
+func (l *lastBytes) bytes() []byte { return l.kept[max(0, len(l.kept)-mostLast):] }
+
 // String begins with a whole line where there is one.
 func (l *lastBytes) String() string {
-	kept := l.kept[max(0, len(l.kept)-mostLast):]
+	kept := l.bytes()
 	if len(kept) < len(l.kept) {
 		if _, rest, found := bytes.Cut(kept, []byte("\n")); found {
 			kept = rest

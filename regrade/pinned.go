@@ -131,7 +131,7 @@ func (g *grading) changedContext() string {
 	if err != nil || !g.mayRead(dir) {
 		return ""
 	}
-	now, err := referenceDigest(dir)
+	now, err := treeDigest(dir, nil)
 	if err != nil || now == was {
 		return ""
 	}

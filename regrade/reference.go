@@ -62,7 +62,7 @@ func referenceDigest(dir string) (string, error) {
 	var total int64
 	for _, name := range files {
 		io.WriteString(digest, name+"\x00")
-		n, err := addContent(digest, root, name, mostReferenceBytes-total)
+		n, err := addContent(digest, root, name, total, mostReferenceBytes)
 		if err != nil {
 			return "", err
 		}
@@ -72,37 +72,54 @@ func referenceDigest(dir string) (string, error) {
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-// referenceFiles lists the regular files of a tree without .git and links, in
-// the order of their path components: "a/b" comes before "a-b", as Python's
-// paths compare. Directories count too, so that no tree is walked for ever: most
-// bounds both.
+// referenceFiles lists the regular files of a tree without .git and links.
 func referenceFiles(root *os.Root, most int) ([]string, error) {
+	entries, err := entriesOf(root, most, nil)
 	var files []string
-	entries, todo := 0, []string{"."}
+	for _, e := range entries {
+		if e.kind.IsRegular() {
+			files = append(files, e.name)
+		}
+	}
+	return files, err
+}
+
+// treeEntry is an entry of a tree.
+type treeEntry struct {
+	name string // from the root of the tree
+	kind fs.FileMode
+}
+
+// entriesOf lists a tree without .git and what is ignored, in the order of path
+// components: "a/b" comes before "a-b", as Python's paths compare. Directories
+// count too, so that no tree is walked for ever: most bounds both.
+func entriesOf(root *os.Root, most int, ignore []string) ([]treeEntry, error) {
+	var all []treeEntry
+	count, todo := 0, []string{"."}
 	for len(todo) > 0 {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		err := eachEntry(root, dir, func(name string, kind fs.FileMode) error {
-			if entries++; entries > most {
+			if count++; count > most {
 				return fmt.Errorf("it holds more than %d files and directories", most)
 			}
-			switch {
-			case path.Base(name) == ".git":
-			case kind.IsDir():
-				todo = append(todo, name)
-			case kind.IsRegular():
-				files = append(files, name)
+			if base := path.Base(name); base == ".git" || isIgnored(ignore, base) {
+				return nil
 			}
+			if kind.IsDir() {
+				todo = append(todo, name)
+			}
+			all = append(all, treeEntry{name, kind})
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(files, func(a, b string) int {
-		return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
+	slices.SortFunc(all, func(a, b treeEntry) int {
+		return slices.Compare(strings.Split(a.name, "/"), strings.Split(b.name, "/"))
 	})
-	return files, nil
+	return all, nil
 }
 
 // eachEntry visits the entries of a directory, some at a time.
@@ -130,13 +147,15 @@ func eachEntry(root *os.Root, dir string, visit func(name string, kind fs.FileMo
 }
 
 // addContent adds a file's bytes, or the marker for one that cannot be read.
-func addContent(to io.Writer, root *os.Root, name string, room int64) (int64, error) {
+// The files before it had total bytes, and all together have at most most.
+func addContent(to io.Writer, root *os.Root, name string, total, most int64) (int64, error) {
+	room := most - total
 	file, err := root.OpenFile(path.Clean(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err == nil {
 		defer file.Close()
 		var n int64
 		if n, err = io.Copy(to, io.LimitReader(file, room+1)); n > room {
-			return n, fmt.Errorf("it holds more than %d bytes", int64(mostReferenceBytes))
+			return n, fmt.Errorf("it holds more than %d bytes", most)
 		} else if err == nil {
 			return n, nil
 		}

@@ -1,7 +1,6 @@
 package regrade
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ type build struct {
 	once sync.Once
 	pin  oci.Pin
 	err  error
-	said bytes.Buffer // what the build said
+	said boundedText // what the build said
 }
 
 // Share makes engines that start starts to be shared. What goes wrong with
@@ -127,7 +126,7 @@ func (b borrowed) Build(ctx context.Context, order isolation.BuildOrder) (oci.Pi
 		}
 	})
 	if order.Output != nil {
-		order.Output.Write(made.said.Bytes())
+		made.said.copyTo(order.Output)
 	}
 	return made.pin, made.err
 }
@@ -149,7 +148,7 @@ func (s *Shared) forget(key string) {
 
 // buildKey is the same for orders that build the same.
 func buildKey(order isolation.BuildOrder) (string, error) {
-	digest, err := referenceDigest(order.ContextDir)
+	digest, err := treeDigest(order.ContextDir, nil)
 	if err != nil {
 		return "", err
 	}

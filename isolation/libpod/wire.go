@@ -61,6 +61,9 @@ type Container struct {
 type Error struct {
 	Message  string `json:"message"`
 	NotFound bool   `json:"not_found,omitempty"` // there is no such container or image
+	// Lost: the service went away, or did not answer, so that nothing is said of
+	// what was asked for.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Error makes it an error.

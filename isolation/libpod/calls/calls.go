@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	buildah "github.com/containers/buildah/define"
+	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
@@ -52,7 +55,19 @@ func asError(err error) *libpod.Error {
 		return nil
 	}
 	var model *errorhandling.ErrorModel
-	return &libpod.Error{Message: err.Error(), NotFound: errors.As(err, &model) && model.ResponseCode == http.StatusNotFound}
+	return &libpod.Error{
+		Message: err.Error(), Lost: isLost(err),
+		NotFound: errors.As(err, &model) && model.ResponseCode == http.StatusNotFound,
+	}
+}
+
+// isLost tells an end of the connection from an answer.
+func isLost(err error) bool {
+	var network *net.OpError
+	var request *url.Error
+	var connecting bindings.ConnectError
+	return errors.As(err, &network) || errors.As(err, &request) || errors.As(err, &connecting) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func create(ctx context.Context, request json.RawMessage) error {
