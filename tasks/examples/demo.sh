@@ -53,12 +53,15 @@ make_image() {
 }
 
 # More images of the example tasks: the same busybox with a user of its own, and
-# one with git and a Python, made of this machine's.
+# two of a small Debian with programs of this machine: git and Python in the one,
+# what installs packages of Python and Node in the other.
 make_example_images() {
 	"$build/test/testimage" grader >base.tar
 	podgrade images import --user grader base.tar localhost/podgrade-test/busybox-as:grader
 	"$build/test/testimage" workbench >base.tar
 	podgrade images import base.tar localhost/podgrade-test/workbench:1
+	"$build/test/testimage" toolbox >base.tar
+	podgrade images import base.tar localhost/podgrade-test/toolbox:1
 	rm base.tar
 }
 

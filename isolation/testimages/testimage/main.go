@@ -1,7 +1,7 @@
 // Command testimage writes the root file system of one of the test images to
 // standard output as a tar archive, for scripts.
 //
-//	testimage busybox|byod|empty|debian|grader|many|workbench >FILE
+//	testimage busybox|byod|empty|debian|grader|many|toolbox|workbench >FILE
 package main
 
 import (
@@ -19,12 +19,13 @@ var images = map[string]func() testimages.Image{
 	"debian":    testimages.Debian,
 	"grader":    func() testimages.Image { return testimages.BusyboxAs("grader") },
 	"many":      func() testimages.Image { return testimages.ManyFiles(40000) },
+	"toolbox":   testimages.Toolbox,
 	"workbench": testimages.Workbench,
 }
 
 func main() {
 	if len(os.Args) != 2 || images[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: testimage busybox|byod|empty|debian|grader|many|workbench >FILE")
+		fmt.Fprintln(os.Stderr, "usage: testimage busybox|byod|empty|debian|grader|many|toolbox|workbench >FILE")
 		os.Exit(2)
 	}
 	if err := write(images[os.Args[1]]()); err != nil {
