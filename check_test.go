@@ -50,7 +50,7 @@ func runCheck(t *testing.T, programs []string, storage, runtimeDir string) (stri
 }
 
 func TestCheckSaysWhatToInstall(t *testing.T) {
-	all := []string{"podman", "crun", "newuidmap", "newgidmap", "mmdebstrap", "runc", "pasta", "slirp4netns"}
+	all := []string{"podman", "crun", "newuidmap", "newgidmap", "mmdebstrap", "runc", "pasta", "slirp4netns", "git", "node", "npm"}
 	const overlay = "[storage]\ndriver = \"overlay\"\n"
 	for _, c := range []struct {
 		name       string
@@ -60,7 +60,7 @@ func TestCheckSaysWhatToInstall(t *testing.T) {
 		want       []string
 	}{
 		{"all there", all, overlay, t.TempDir(), nil},
-		{"nothing installed", nil, overlay, t.TempDir(), []string{"apt-get install podman", "apt-get install crun", "apt-get install uidmap", "apt-get install passt slirp4netns"}},
+		{"nothing installed", nil, overlay, t.TempDir(), []string{"apt-get install podman", "apt-get install crun", "apt-get install uidmap", "apt-get install passt slirp4netns", "apt-get install git", "apt-get install python3-venv npm"}},
 		{"no runc", slices.Delete(slices.Clone(all), 5, 6), overlay, t.TempDir(), []string{"apt-get install crun runc"}},
 		{"no podman", all[1:], overlay, t.TempDir(), []string{"apt-get install podman"}},
 		{"vfs", all, "[storage]\ndriver = \"vfs\"\n", t.TempDir(), []string{"Podman would use vfs", `driver = "overlay"`}},
