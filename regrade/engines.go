@@ -26,6 +26,8 @@ type GradeEngines interface {
 	OpenOnHost(ctx context.Context, order isolation.Order) (isolation.Cell, error)
 	// Hold keeps an image from being pruned until release is called.
 	Hold(ctx context.Context, image isolation.Image) (release func() error, err error)
+	// Lost tells whether they can open no cell any more.
+	Lost() bool
 	// Close ends everything that was started.
 	Close() error
 }

@@ -49,6 +49,7 @@ type fakeEngines struct {
 	states   []string // diff ids of kept state layers
 	onHost   int
 	started  int
+	lost     bool
 	closed   int
 	cells    []*fakeCell
 	held     []string // ids of images
@@ -136,6 +137,8 @@ func (f *fakeEngines) RemoveTree(_ context.Context, dir *os.File) error {
 	}
 	return err
 }
+
+func (f *fakeEngines) Lost() bool { return f.lost }
 
 func (f *fakeEngines) Close() error {
 	f.closed++

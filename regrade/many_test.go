@@ -130,3 +130,32 @@ func TestEachKeepsToItsWidth(t *testing.T) {
 		t.Errorf("begun %d, called %d, at once %d", begun, calls.Load(), most.Load())
 	}
 }
+
+// TestLostEnginesAreReplaced: the rows that come after a lost worker have
+// another one, and both are closed.
+func TestLostEnginesAreReplaced(t *testing.T) {
+	first, second := newFake(), newFake()
+	order := []*fakeEngines{first, second}
+	shared := Share(func(ctx context.Context) (Engines, error) {
+		next := order[0]
+		order = order[1:]
+		return next.start(ctx)
+	}, io.Discard)
+	for _, lost := range []bool{false, true, false} {
+		first.lost = first.lost || lost
+		engines, err := shared.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := first
+		if first.lost {
+			want = second
+		}
+		if got := engines.(borrowed).Engines; got != Engines(want) {
+			t.Errorf("lost %v: the wrong engines", lost)
+		}
+	}
+	if err := shared.Close(); err != nil || first.closed != 1 || second.closed != 1 {
+		t.Errorf("%v, closed %d and %d times", err, first.closed, second.closed)
+	}
+}

@@ -152,7 +152,7 @@ func differencesOf(task *tasks.Task, digest string, rec *record.Record) []string
 	}
 	keys := differentKeys(task, config.Resolved)
 	if len(keys) == 0 && recorded != "" {
-		return []string{"content of a file that its set-up copies"}
+		return []string{"content of a file that its set-up uses"}
 	}
 	return keys
 }

@@ -20,6 +20,7 @@ type Shared struct {
 
 	mu      sync.Mutex
 	engines Engines
+	retired []Engines      // that were lost
 	opened  map[string]int // cells of an image, by its id
 	holders []func() error
 	holding sync.WaitGroup
@@ -41,10 +42,15 @@ func Share(start func(context.Context) (Engines, error), notice io.Writer) *Shar
 }
 
 // Start starts the engines, or returns those that were started before; their
-// Close does nothing. A start that failed is tried again by the next row.
+// Close does nothing. A start that failed is tried again by the next row, and
+// engines that were lost, whose rows are lost with them, are replaced.
 func (s *Shared) Start(ctx context.Context) (Engines, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.engines != nil && s.engines.Lost() {
+		fmt.Fprintln(s.notice, "warning: the worker that makes cells was lost, and another one is started")
+		s.retired, s.engines = append(s.retired, s.engines), nil
+	}
 	if s.engines == nil {
 		engines, err := s.start(ctx)
 		if err != nil {
@@ -60,15 +66,17 @@ func (s *Shared) Close() error {
 	s.holding.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.engines == nil {
-		return nil
-	}
 	var errs []error
 	for _, release := range s.holders {
 		errs = append(errs, release())
 	}
-	errs = append(errs, s.engines.Close())
-	s.engines, s.holders = nil, nil
+	for _, engines := range s.retired {
+		_ = engines.Close() // what they could not do any more, the next start does
+	}
+	if s.engines != nil {
+		errs = append(errs, s.engines.Close())
+	}
+	s.engines, s.retired, s.holders = nil, nil, nil
 	return errors.Join(errs...)
 }
 

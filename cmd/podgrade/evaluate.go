@@ -54,6 +54,8 @@ func evaluateCommand() *cli.Command {
 			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
 			&cli.StringFlag{Name: "run-dir", Usage: "write the record of a DIR that no run has left to `PATH`", DefaultText: "a new one in " + runsDir},
 			&cli.BoolFlag{Name: "check", Usage: "grade again, write nothing, and show what differs from the recorded verdict"},
+			&cli.BoolFlag{Name: "in-place", Usage: "as in upstream; a grade always works on a private view of the workspace, so it changes nothing"},
+			&cli.BoolFlag{Name: "copy", Usage: "as in upstream, and no other than --in-place: the view leaves nothing out"},
 			parallelFlag(),
 			jsonEventsFlag(),
 		),
@@ -71,6 +73,9 @@ func evaluate(c *cli.Context, layers *selection) error {
 	}
 	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
 		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
+	}
+	if c.Bool("in-place") && c.Bool("copy") {
+		return usage(c, "--in-place and --copy exclude each other")
 	}
 	options, err := gradeOptions(c)
 	if err != nil {

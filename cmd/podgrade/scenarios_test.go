@@ -385,3 +385,47 @@ func TestScenarioOtherTask(t *testing.T) {
 	}
 	s.podgrade(2, "evaluate", "task.yaml")
 }
+
+// TestScenarioOutsideTheWorkspace is D-8: a link that pre_run made outside of
+// the workspace is there in the grade, and no stamp says otherwise.
+func TestScenarioOutsideTheWorkspace(t *testing.T) {
+	s := newScene(t)
+	s.write("task.yaml", sceneTask(t, "cat >made", `pre_run:
+  - {command: "mkdir -p /opt/x && ln -s \"$PWD/made\" /opt/x/link"}
+success_criteria:
+  - {type: run_command, command: "grep -q p /opt/x/link", description: the link leads to it}
+`))
+	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+	s.podgrade(0, "evaluate", "r/"+sceneRow, trusting)
+	if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
+		t.Errorf("stamps %v", r.stamps())
+	}
+}
+
+// TestScenarioChangedDockerfile is D-9: a grade uses the image that the row had,
+// whatever the Dockerfile says now, and a resume does not take the row for that
+// of the Dockerfile.
+func TestScenarioChangedDockerfile(t *testing.T) {
+	s := newScene(t)
+	dockerfile := func(word string) {
+		s.write("image/Dockerfile", fmt.Sprintf("FROM %s\nRUN echo %s >/opt/word\n", sceneImage(t), word))
+	}
+	dockerfile("first")
+	text := sceneTask(t, "cat /opt/word >made", `success_criteria:
+  - {type: run_command, command: "grep -q first /opt/word && grep -q first made", description: the same image}
+`)
+	text = strings.Replace(text, fmt.Sprintf("image: %q", sceneImage(t)), "dockerfile_path: image/Dockerfile", 1)
+	s.write("task.yaml", text)
+	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+	dockerfile("second")
+	s.podgrade(0, "evaluate", "r/"+sceneRow, trusting)
+	if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
+		t.Errorf("stamps %v", r.stamps())
+	}
+	_, stderr := s.podgrade(2, "run", "task.yaml", "--run-dir", "r", "--resume")
+	if !strings.Contains(stderr, "default/t/00: another ") || !strings.Contains(stderr, "--rerun-changed") {
+		t.Errorf("%s", stderr)
+	}
+	s.podgrade(1, "run", "task.yaml", "--run-dir", "r", "--resume", "--rerun-changed")
+	s.is("r/"+sceneRow, "FAILURE", 0)
+}
