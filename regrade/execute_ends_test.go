@@ -91,7 +91,7 @@ func TestHowARowEnds(t *testing.T) {
 			text: agentOf("echo begun >begun.txt; (sleep 60 &) ; sleep 60") + sealedBusybox, change: func(t *tasks.Task) { t.RunLimits.TurnTimeout, t.RunLimits.TaskTimeout = 1, 30 },
 			want: ended{record.Error, record.CategoryTimeout, record.ComponentIteration, true, "turn_timeout"},
 		},
-		"the task takes too long": {
+		"D-16: the task takes too long": {
 			text: agentOf("sleep 60") + sealedBusybox, change: func(t *tasks.Task) { t.RunLimits.TurnTimeout, t.RunLimits.TaskTimeout = 30, 1 },
 			want: ended{record.Timeout, record.CategoryTimeout, record.ComponentTaskTimeout, true, "task_timeout"},
 		},

@@ -248,33 +248,35 @@ func TestPinsAreIdentities(t *testing.T) {
 }
 
 func TestInfrastructureLeavesTheRecord(t *testing.T) {
-	lost := func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
-		return isolation.Exit{}, fmt.Errorf("run: %w", isolation.ErrCellLost)
-	}
-	tests := []struct {
-		name   string
-		break_ func(*fakeEngines)
-		text   string
-	}{
-		{"a cell that does not start", func(f *fakeEngines) { f.startup = errors.New("noexec") }, "noexec"},
-		{"a lost cell", func(f *fakeEngines) { f.run = lost }, "criterion 1"},
-		{"a removed image", func(f *fakeEngines) { f.layers = fmt.Errorf("layer gone: %w", isolation.ErrNoImage) }, "layer gone"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			c := newCase(t, fixture.Pinned, nil)
-			test.break_(c.fake)
-			c.refused(Infrastructure, test.text, true)
-			if !strings.Contains(c.file(record.GradeLog), test.text) {
-				t.Errorf("the log does not say why: %s", c.file(record.GradeLog))
-			}
-			c.fake.run, c.fake.startup, c.fake.layers = newFake().run, nil, nil
-			c.fake.cells = nil
-			if v := c.pass(); v.Status != record.Success {
-				t.Errorf("graded again: %s", v.Status)
-			}
-		})
-	}
+	t.Run("D-19: what was lost is named, and not a number of results", func(t *testing.T) {
+		lost := func(*fakeCell, string, io.Writer) (isolation.Exit, error) {
+			return isolation.Exit{}, fmt.Errorf("run: %w", isolation.ErrCellLost)
+		}
+		tests := []struct {
+			name   string
+			break_ func(*fakeEngines)
+			text   string
+		}{
+			{"a cell that does not start", func(f *fakeEngines) { f.startup = errors.New("noexec") }, "noexec"},
+			{"a lost cell", func(f *fakeEngines) { f.run = lost }, "criterion 1"},
+			{"a removed image", func(f *fakeEngines) { f.layers = fmt.Errorf("layer gone: %w", isolation.ErrNoImage) }, "layer gone"},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				c := newCase(t, fixture.Pinned, nil)
+				test.break_(c.fake)
+				c.refused(Infrastructure, test.text, true)
+				if !strings.Contains(c.file(record.GradeLog), test.text) {
+					t.Errorf("the log does not say why: %s", c.file(record.GradeLog))
+				}
+				c.fake.run, c.fake.startup, c.fake.layers = newFake().run, nil, nil
+				c.fake.cells = nil
+				if v := c.pass(); v.Status != record.Success {
+					t.Errorf("graded again: %s", v.Status)
+				}
+			})
+		}
+	})
 }
 
 func TestInterruptedRowIsAsItWas(t *testing.T) {
@@ -569,62 +571,68 @@ func TestOneOfTwoGradesAtOnceWins(t *testing.T) {
 }
 
 func TestEveryFieldHasAFate(t *testing.T) {
-	for _, field := range record.Fields() {
-		if fates[field] == "" {
-			t.Errorf("nobody has said what a grade does with %s", field)
+	t.Run("D-34: a new field fails until somebody says what becomes of it", func(t *testing.T) {
+		for _, field := range record.Fields() {
+			if fates[field] == "" {
+				t.Errorf("nobody has said what a grade does with %s", field)
+			}
 		}
-	}
-	if len(fates) != len(record.Fields()) {
-		t.Errorf("%d fates, %d fields", len(fates), len(record.Fields()))
-	}
+		if len(fates) != len(record.Fields()) {
+			t.Errorf("%d fates, %d fields", len(fates), len(record.Fields()))
+		}
+	})
 }
 
 // TestFatesHold grades a record in which every field has a value of its own,
 // and compares what became of each with its fate.
 func TestFatesHold(t *testing.T) {
-	c := newCase(t, fixture.Pinned, nil)
-	c.edit(`"grading_ms": null`, `"grading_ms": 1234567.5`)
-	c.edit(`"error_message": null`, `"error_message": "kept"`)
-	c.edit(`"error_details": null`, `"error_details": {"error_category": "x"}`)
-	c.edit(`"agent_config": null`, `"agent_config": {"type": "codex"}`)
-	c.edit(`"success_rate": null`, `"success_rate": NaN`)
-	c.edit(`"post_failure_criteria_results": []`, `"post_failure_criteria_results": [{"score": 1.0}]`)
-	c.edit(`"early_stop": null`, `"early_stop": null, "from_the_future": [1, 2.50]`)
-	before := c.record()
-	c.pass()
-	after := c.record()
-	for _, field := range append(record.Fields(), "from_the_future") {
-		same := string(before.Get(field)) == string(after.Get(field))
-		switch fate := fates[field]; fate {
-		case carried, derived, supplied, "":
-			if !same {
-				t.Errorf("%s is %s and was changed to %s", field, fate, after.Get(field))
-			}
-		case recomputed, merged:
-			if same {
-				t.Errorf("%s is %s and was kept: %s", field, fate, after.Get(field))
+	t.Run("D-34: what was said of each field holds", func(t *testing.T) {
+		c := newCase(t, fixture.Pinned, nil)
+		c.edit(`"grading_ms": null`, `"grading_ms": 1234567.5`)
+		c.edit(`"error_message": null`, `"error_message": "kept"`)
+		c.edit(`"error_details": null`, `"error_details": {"error_category": "x"}`)
+		c.edit(`"agent_config": null`, `"agent_config": {"type": "codex"}`)
+		c.edit(`"success_rate": null`, `"success_rate": NaN`)
+		c.edit(`"post_failure_criteria_results": []`, `"post_failure_criteria_results": [{"score": 1.0}]`)
+		c.edit(`"early_stop": null`, `"early_stop": null, "from_the_future": [1, 2.50]`)
+		before := c.record()
+		c.pass()
+		after := c.record()
+		for _, field := range append(record.Fields(), "from_the_future") {
+			same := string(before.Get(field)) == string(after.Get(field))
+			switch fate := fates[field]; fate {
+			case carried, derived, supplied, "":
+				if !same {
+					t.Errorf("%s is %s and was changed to %s", field, fate, after.Get(field))
+				}
+			case recomputed, merged:
+				if same {
+					t.Errorf("%s is %s and was kept: %s", field, fate, after.Get(field))
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestEnvironmentOfTheRunWins(t *testing.T) {
-	c := newCase(t, fixture.Pinned, nil)
-	before := c.record().Environment
-	c.pass()
-	after := c.record().Environment
-	for _, name := range before.Names() {
-		if string(before.Value(name)) != string(after.Value(name)) {
-			t.Errorf("%s was changed to %s", name, after.Value(name))
+	t.Run("D-28: what the run recorded of its surroundings wins, and the grade has keys of its own", func(t *testing.T) {
+		c := newCase(t, fixture.Pinned, nil)
+		before := c.record().Environment
+		c.pass()
+		after := c.record().Environment
+		for _, name := range before.Names() {
+			if string(before.Value(name)) != string(after.Value(name)) {
+				t.Errorf("%s was changed to %s", name, after.Value(name))
+			}
 		}
-	}
-	for name, want := range map[string]string{
-		record.GradedByVersion: "9.9.9", record.WorkspaceView: "copy", record.GradedSpecSHA256: "spec",
-	} {
-		if got := after.Text(name); got != want {
-			t.Errorf("%s: %q", name, got)
+		for name, want := range map[string]string{
+			record.GradedByVersion: "9.9.9", record.WorkspaceView: "copy", record.GradedSpecSHA256: "spec",
+		} {
+			if got := after.Text(name); got != want {
+				t.Errorf("%s: %q", name, got)
+			}
 		}
-	}
+	})
 }
 
 func TestSameBytesSameVerdict(t *testing.T) {

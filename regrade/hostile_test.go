@@ -19,59 +19,61 @@ import (
 // TestWorkspaceStaysInsideTheRow is D-68: whatever record and row directory
 // name, no tree outside of the row is graded.
 func TestWorkspaceStaysInsideTheRow(t *testing.T) {
-	const recorded = `artifacts/byod_smoke_test"`
-	tests := []struct {
-		name string
-		make func(c *rowCase, outside string)
-		text string
-	}{
-		{"sandbox_path outside", func(c *rowCase, outside string) {
-			c.edit(filepath.Join(c.dir, recorded), outside+`"`)
-		}, "outside of the row"},
-		{"sandbox_path with dots", func(c *rowCase, outside string) {
-			c.edit(recorded, strings.Repeat("../", 30)+outside[1:]+`"`)
-		}, "outside of the row"},
-		{"sandbox_path is the row's parent", func(c *rowCase, _ string) {
-			c.edit(recorded, `../"`)
-		}, "outside of the row"},
-		{"workspace is a link out", func(c *rowCase, outside string) {
-			dir := filepath.Join(c.dir, "artifacts/byod_smoke_test")
-			os.RemoveAll(dir)
-			os.Symlink(outside, dir)
-		}, "outside of the row"},
-		{"artifacts is a link out", func(c *rowCase, outside string) {
-			os.RemoveAll(filepath.Join(c.dir, "artifacts"))
-			os.Mkdir(filepath.Join(outside, "byod_smoke_test"), 0o755)
-			os.Symlink(outside, filepath.Join(c.dir, "artifacts"))
-		}, "outside of the row"},
-		{"the only child is a link out", func(c *rowCase, outside string) {
-			os.RemoveAll(filepath.Join(c.dir, "artifacts/byod_smoke_test"))
-			os.Symlink(outside, filepath.Join(c.dir, "artifacts/other"))
-		}, "outside of the row"},
-		{"task_id climbs", func(c *rowCase, _ string) {
-			c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "../../.."`)
-			c.edit(filepath.Join(c.dir, recorded), `/gone"`)
-			os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
-		}, "2 directories"},
-		{"a second tree behind many files", func(c *rowCase, _ string) {
-			c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "gone"`)
-			c.edit(filepath.Join(c.dir, recorded), `/gone"`)
-			for i := range 3000 {
-				os.WriteFile(filepath.Join(c.dir, "artifacts", strconv.Itoa(i)), nil, 0o644)
-			}
-			os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
-		}, "2 directories"},
-		{"no artifacts", func(c *rowCase, _ string) {
-			os.RemoveAll(filepath.Join(c.dir, "artifacts"))
-		}, "--workspace"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			c := newCase(t, fixture.Pinned, nil)
-			test.make(c, t.TempDir())
-			c.refused(Refused, test.text, false)
-		})
-	}
+	t.Run("D-68: no tree outside of the row is graded", func(t *testing.T) {
+		const recorded = `artifacts/byod_smoke_test"`
+		tests := []struct {
+			name string
+			make func(c *rowCase, outside string)
+			text string
+		}{
+			{"sandbox_path outside", func(c *rowCase, outside string) {
+				c.edit(filepath.Join(c.dir, recorded), outside+`"`)
+			}, "outside of the row"},
+			{"sandbox_path with dots", func(c *rowCase, outside string) {
+				c.edit(recorded, strings.Repeat("../", 30)+outside[1:]+`"`)
+			}, "outside of the row"},
+			{"sandbox_path is the row's parent", func(c *rowCase, _ string) {
+				c.edit(recorded, `../"`)
+			}, "outside of the row"},
+			{"workspace is a link out", func(c *rowCase, outside string) {
+				dir := filepath.Join(c.dir, "artifacts/byod_smoke_test")
+				os.RemoveAll(dir)
+				os.Symlink(outside, dir)
+			}, "outside of the row"},
+			{"artifacts is a link out", func(c *rowCase, outside string) {
+				os.RemoveAll(filepath.Join(c.dir, "artifacts"))
+				os.Mkdir(filepath.Join(outside, "byod_smoke_test"), 0o755)
+				os.Symlink(outside, filepath.Join(c.dir, "artifacts"))
+			}, "outside of the row"},
+			{"the only child is a link out", func(c *rowCase, outside string) {
+				os.RemoveAll(filepath.Join(c.dir, "artifacts/byod_smoke_test"))
+				os.Symlink(outside, filepath.Join(c.dir, "artifacts/other"))
+			}, "outside of the row"},
+			{"task_id climbs", func(c *rowCase, _ string) {
+				c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "../../.."`)
+				c.edit(filepath.Join(c.dir, recorded), `/gone"`)
+				os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
+			}, "2 directories"},
+			{"a second tree behind many files", func(c *rowCase, _ string) {
+				c.edit(`"task_id": "byod_smoke_test"`, `"task_id": "gone"`)
+				c.edit(filepath.Join(c.dir, recorded), `/gone"`)
+				for i := range 3000 {
+					os.WriteFile(filepath.Join(c.dir, "artifacts", strconv.Itoa(i)), nil, 0o644)
+				}
+				os.Mkdir(filepath.Join(c.dir, "artifacts/second"), 0o755)
+			}, "2 directories"},
+			{"no artifacts", func(c *rowCase, _ string) {
+				os.RemoveAll(filepath.Join(c.dir, "artifacts"))
+			}, "--workspace"},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				c := newCase(t, fixture.Pinned, nil)
+				test.make(c, t.TempDir())
+				c.refused(Refused, test.text, false)
+			})
+		}
+	})
 }
 
 func TestWorkspaceFound(t *testing.T) {
@@ -177,23 +179,25 @@ func TestRecordThatIsNoPlainFile(t *testing.T) {
 // TestLogsThatAreLinks is D-39: a planted link is not followed, and the
 // verdict stands.
 func TestLogsThatAreLinks(t *testing.T) {
-	c := newCase(t, fixture.Pinned, nil)
-	victim := filepath.Join(t.TempDir(), "victim")
-	os.WriteFile(victim, []byte("precious"), 0o644)
-	for _, name := range []string{record.GradeLog, record.GradeCellLog, record.GradeCellFile, record.ExecuteFile} {
-		os.Symlink(victim, filepath.Join(c.dir, name))
-	}
-	if v := c.pass(); v.Status != record.Success {
-		t.Errorf("%s", v.Status)
-	}
-	if data, _ := os.ReadFile(victim); string(data) != "precious" {
-		t.Errorf("a link was followed: %q", data)
-	}
-	for _, name := range []string{record.GradeLog, record.GradeCellLog, record.GradeCellFile} {
-		if !strings.Contains(c.notice.String(), name) {
-			t.Errorf("nothing is said about %s", name)
+	t.Run("D-39: a planted link is not followed", func(t *testing.T) {
+		c := newCase(t, fixture.Pinned, nil)
+		victim := filepath.Join(t.TempDir(), "victim")
+		os.WriteFile(victim, []byte("precious"), 0o644)
+		for _, name := range []string{record.GradeLog, record.GradeCellLog, record.GradeCellFile, record.ExecuteFile} {
+			os.Symlink(victim, filepath.Join(c.dir, name))
 		}
-	}
+		if v := c.pass(); v.Status != record.Success {
+			t.Errorf("%s", v.Status)
+		}
+		if data, _ := os.ReadFile(victim); string(data) != "precious" {
+			t.Errorf("a link was followed: %q", data)
+		}
+		for _, name := range []string{record.GradeLog, record.GradeCellLog, record.GradeCellFile} {
+			if !strings.Contains(c.notice.String(), name) {
+				t.Errorf("nothing is said about %s", name)
+			}
+		}
+	})
 }
 
 func TestARecordThatCannotBeWritten(t *testing.T) {

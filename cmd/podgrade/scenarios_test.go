@@ -171,8 +171,8 @@ func TestScenarioOneVerdict(t *testing.T) {
 		status   string
 		score    float64
 	}{
-		"a row that passes": {passing, 0, "SUCCESS", 1},
-		"a row that fails":  {failing1, 1, "FAILURE", 0.5},
+		"D-1: a row that passes": {passing, 0, "SUCCESS", 1},
+		"D-1: a row that fails":  {failing1, 1, "FAILURE", 0.5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -205,185 +205,199 @@ func TestScenarioOneVerdict(t *testing.T) {
 // TestScenarioTurnCap is D-2 and D-3: the cap is a fact that execute records and
 // no verdict; a grade that passes is SUCCESS and keeps the fact.
 func TestScenarioTurnCap(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "cat >made", passing))
-	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
-	path := filepath.Join(s.dir, "r", sceneRow, record.TaskFile)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	capped := bytes.Replace(text, []byte(`"max_turns_exhausted": false`), []byte(`"max_turns_exhausted": true`), 1)
-	if err := os.WriteFile(path, capped, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s.is("r/"+sceneRow, "NOT_GRADED", -1)
-	s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume")
-	if r := s.is("r/"+sceneRow, "SUCCESS", 1); !r.MaxTurns {
-		t.Error("the fact is gone")
-	}
-	s.write("strict.yaml", sceneTask(t, "cat >made", failing1))
-	s.podgrade(1, "evaluate", "strict.yaml", "r/"+sceneRow)
-	s.is("r/"+sceneRow, "MAX_TURNS_EXHAUSTED", 0.5)
+	t.Run("D-2, D-3: the turn cap is recorded, and is a verdict only where the criteria fail", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made", passing))
+		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		path := filepath.Join(s.dir, "r", sceneRow, record.TaskFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		capped := bytes.Replace(text, []byte(`"max_turns_exhausted": false`), []byte(`"max_turns_exhausted": true`), 1)
+		if err := os.WriteFile(path, capped, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.is("r/"+sceneRow, "NOT_GRADED", -1)
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume")
+		if r := s.is("r/"+sceneRow, "SUCCESS", 1); !r.MaxTurns {
+			t.Error("the fact is gone")
+		}
+		s.write("strict.yaml", sceneTask(t, "cat >made", failing1))
+		s.podgrade(1, "evaluate", "strict.yaml", "r/"+sceneRow)
+		s.is("r/"+sceneRow, "MAX_TURNS_EXHAUSTED", 0.5)
+	})
 }
 
 // TestScenarioHooks is D-5, D-6 and D-7: a destructive post_run happens once,
 // after the verdict; pre_run never happens again over the workspace.
 func TestScenarioHooks(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "cat >>made", `pre_run:
+	t.Run("D-5, D-6, D-7: post_run happens once, after the verdict, and pre_run never again", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >>made", `pre_run:
   - {command: "echo before >made"}
 post_run:
   - {command: "rm -rf made && echo removed"}
 success_criteria:
   - {type: run_command, command: "cat made", expected_stdout: "before\np", stdout_match: contains, description: both wrote}
 `))
-	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
-	row := "r/" + sceneRow
-	executed := s.read(row, record.TaskFile)
-	if len(executed.PostRun) != 0 || len(executed.PreRun) != 1 {
-		t.Errorf("pre_run %v, post_run %v", executed.PreRun, executed.PostRun)
-	}
-	s.podgrade(0, "evaluate", row, trusting)
-	first := s.is(row, "SUCCESS", 1)
-	if len(first.PostRun) != 1 || first.PostRun[0]["stdout"] != "removed\n" {
-		t.Errorf("post_run %v", first.PostRun)
-	}
-	s.podgrade(0, "evaluate", row, trusting)
-	second := s.is(row, "SUCCESS", 1)
-	if !reflect.DeepEqual(first.PostRun, second.PostRun) || !reflect.DeepEqual(executed.PreRun, second.PreRun) {
-		t.Errorf("hooks ran again: %v, %v", second.PreRun, second.PostRun)
-	}
-	if _, err := os.Stat(filepath.Join(s.dir, row, "artifacts/t/made")); err != nil {
-		t.Errorf("post_run changed the evidence: %v", err)
-	}
+		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		row := "r/" + sceneRow
+		executed := s.read(row, record.TaskFile)
+		if len(executed.PostRun) != 0 || len(executed.PreRun) != 1 {
+			t.Errorf("pre_run %v, post_run %v", executed.PreRun, executed.PostRun)
+		}
+		s.podgrade(0, "evaluate", row, trusting)
+		first := s.is(row, "SUCCESS", 1)
+		if len(first.PostRun) != 1 || first.PostRun[0]["stdout"] != "removed\n" {
+			t.Errorf("post_run %v", first.PostRun)
+		}
+		s.podgrade(0, "evaluate", row, trusting)
+		second := s.is(row, "SUCCESS", 1)
+		if !reflect.DeepEqual(first.PostRun, second.PostRun) || !reflect.DeepEqual(executed.PreRun, second.PreRun) {
+			t.Errorf("hooks ran again: %v, %v", second.PreRun, second.PostRun)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, row, "artifacts/t/made")); err != nil {
+			t.Errorf("post_run changed the evidence: %v", err)
+		}
+	})
 }
 
 // TestScenarioWholeWorkspace is D-10: no directory of the workspace is left out
 // of a grade.
 func TestScenarioWholeWorkspace(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "mkdir -p dist node_modules/x .venv build .git && touch dist/a node_modules/x/b .venv/c build/d .git/e", `success_criteria:
+	t.Run("D-10: no directory of the workspace is left out", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "mkdir -p dist node_modules/x .venv build .git && touch dist/a node_modules/x/b .venv/c build/d .git/e", `success_criteria:
   - {type: run_command, command: "test -e dist/a -a -e node_modules/x/b -a -e .venv/c -a -e build/d -a -e .git/e", description: all are there}
   - {type: file_exists, path: node_modules/x/b, description: it is there}
 `))
-	s.podgrade(0, "run", "task.yaml", "--run-dir", "r")
-	s.is("r/"+sceneRow, "SUCCESS", 1)
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r")
+		s.is("r/"+sceneRow, "SUCCESS", 1)
+	})
 }
 
 // TestScenarioImageFile is D-11: a file of the image is there in a cell and not
 // on the host, and the grade on the host says where it was.
 func TestScenarioImageFile(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "true", `success_criteria:
+	t.Run("D-11, D-41: only a cell has the files of the image, and stamps are those of the last grade", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "true", `success_criteria:
   - {type: run_command, command: "test -e /bin/busybox && ! test -e /etc/debian_version", description: only the image has it}
 `))
-	s.podgrade(0, "run", "task.yaml", "--run-dir", "r")
-	if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
-		t.Errorf("stamps %v", r.stamps())
-	}
-	s.podgrade(1, "evaluate", "r/"+sceneRow, trusting, "--allow-host-grading")
-	if r := s.is("r/"+sceneRow, "FAILURE", 0); !reflect.DeepEqual(r.stamps(), []string{"graded_on_host=true"}) {
-		t.Errorf("stamps %v", r.stamps())
-	}
-	s.podgrade(0, "evaluate", "r/"+sceneRow, trusting)
-	if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
-		t.Errorf("a stamp of an earlier grade stays: %v", r.stamps())
-	}
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r")
+		if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
+			t.Errorf("stamps %v", r.stamps())
+		}
+		s.podgrade(1, "evaluate", "r/"+sceneRow, trusting, "--allow-host-grading")
+		if r := s.is("r/"+sceneRow, "FAILURE", 0); !reflect.DeepEqual(r.stamps(), []string{"graded_on_host=true"}) {
+			t.Errorf("stamps %v", r.stamps())
+		}
+		s.podgrade(0, "evaluate", "r/"+sceneRow, trusting)
+		if r := s.is("r/"+sceneRow, "SUCCESS", 1); len(r.stamps()) > 0 {
+			t.Errorf("a stamp of an earlier grade stays: %v", r.stamps())
+		}
+	})
 }
 
 // TestScenarioNoCriteria is D-13: a row without criteria is refused on every
 // entry, and is never a pass.
 func TestScenarioNoCriteria(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "cat >made", passing))
-	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
-	row := "r/" + sceneRow
-	path := filepath.Join(s.dir, row, record.TaskFile)
-	var doc map[string]any
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &doc)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc["task_config"].(map[string]any)["resolved"].(map[string]any)["success_criteria"] = []any{}
-	if text, err = json.Marshal(doc); err == nil {
-		err = os.WriteFile(path, text, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.podgrade(2, "evaluate", row, trusting)
-	s.is(row, "NOT_GRADED", -1)
-	s.write("empty.yaml", sceneTask(t, "cat >made", "success_criteria: []\n"))
-	s.podgrade(1, "evaluate", "empty.yaml", row)
-	s.is(row, "NOT_GRADED", -1)
-	_, stderr := s.podgrade(0, "run", "empty.yaml", "--run-dir", "other")
-	if !strings.Contains(stderr, "left out: empty.yaml") {
-		t.Errorf("%s", stderr)
-	}
+	t.Run("D-13: a row without criteria is refused", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made", passing))
+		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		row := "r/" + sceneRow
+		path := filepath.Join(s.dir, row, record.TaskFile)
+		var doc map[string]any
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc["task_config"].(map[string]any)["resolved"].(map[string]any)["success_criteria"] = []any{}
+		if text, err = json.Marshal(doc); err == nil {
+			err = os.WriteFile(path, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.podgrade(2, "evaluate", row, trusting)
+		s.is(row, "NOT_GRADED", -1)
+		s.write("empty.yaml", sceneTask(t, "cat >made", "success_criteria: []\n"))
+		s.podgrade(1, "evaluate", "empty.yaml", row)
+		s.is(row, "NOT_GRADED", -1)
+		_, stderr := s.podgrade(0, "run", "empty.yaml", "--run-dir", "other")
+		if !strings.Contains(stderr, "left out: empty.yaml") {
+			t.Errorf("%s", stderr)
+		}
+	})
 }
 
 // TestScenarioTwice is D-14: grading again gives the same, keeps where the
 // workspace is, and the record of before the first grade.
 func TestScenarioTwice(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "cat >made", passing))
-	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
-	row := "r/" + sceneRow
-	ungraded, err := os.ReadFile(filepath.Join(s.dir, row, record.TaskFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.podgrade(0, "evaluate", row, trusting)
-	first := s.read(row, record.TaskFile)
-	s.podgrade(0, "evaluate", row, trusting)
-	second := s.read(row, record.TaskFile)
-	if first.verdict() != second.verdict() || *first.Path != *second.Path {
-		t.Errorf("%s\n%s", first.verdict(), second.verdict())
-	}
-	kept, err := os.ReadFile(filepath.Join(s.dir, row, record.ExecuteFile))
-	if err != nil || !bytes.Equal(kept, ungraded) {
-		t.Errorf("the record of before the first grade: %v", err)
-	}
+	t.Run("D-14, D-30: a second grade gives the same, and keeps the path of the workspace", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made", passing))
+		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		row := "r/" + sceneRow
+		ungraded, err := os.ReadFile(filepath.Join(s.dir, row, record.TaskFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.podgrade(0, "evaluate", row, trusting)
+		first := s.read(row, record.TaskFile)
+		s.podgrade(0, "evaluate", row, trusting)
+		second := s.read(row, record.TaskFile)
+		if first.verdict() != second.verdict() || *first.Path != *second.Path {
+			t.Errorf("%s\n%s", first.verdict(), second.verdict())
+		}
+		kept, err := os.ReadFile(filepath.Join(s.dir, row, record.ExecuteFile))
+		if err != nil || !bytes.Equal(kept, ungraded) {
+			t.Errorf("the record of before the first grade: %v", err)
+		}
+	})
 }
 
 // TestScenarioOtherTask is D-15: the given task file's criteria decide, the
 // trajectory and the clock stay the run's; and D-71: a tree whose task.json is
 // no record is graded as a tree.
 func TestScenarioOtherTask(t *testing.T) {
-	s := newScene(t)
-	s.write("task.yaml", sceneTask(t, "cat >made", passing))
-	s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--repeats", "2")
-	row := "r/default/t/01"
-	before := s.read(row, record.TaskFile)
-	s.write("other.yaml", sceneTask(t, "cat >made", `success_criteria:
+	t.Run("D-15, D-29, D-71, D-72: another task file decides over a row, and over a tree that no run left", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made", passing))
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--repeats", "2")
+		row := "r/default/t/01"
+		before := s.read(row, record.TaskFile)
+		s.write("other.yaml", sceneTask(t, "cat >made", `success_criteria:
   - {type: file_contains, path: made, includes: [nothing of the kind], description: other}
 `))
-	_, stderr := s.podgrade(1, "evaluate", "other.yaml", row)
-	if !strings.Contains(stderr, "graded by other.yaml") {
-		t.Errorf("%s", stderr)
-	}
-	after := s.is(row, "FAILURE", 0)
-	if len(after.Results) != 1 || after.Started != before.Started || after.Duration != before.Duration {
-		t.Errorf("%+v", after)
-	}
-	if text, err := os.ReadFile(filepath.Join(s.dir, "r/run.json")); err != nil || strings.Count(string(text), `"FAILURE"`) != 1 {
-		t.Errorf("the run's summary: %v", err)
-	}
-	s.write("tree/made", "p\n")
-	s.write("tree/task.json", `{"name": "of some other program"}`)
-	_, stderr = s.podgrade(0, "evaluate", "task.yaml", "tree", "--run-dir", "graded")
-	if !strings.Contains(stderr, "task.json is no record") {
-		t.Errorf("%s", stderr)
-	}
-	s.is("graded", "SUCCESS", 1)
-	if text, err := os.ReadFile(filepath.Join(s.dir, "tree/task.json")); err != nil || !strings.Contains(string(text), "other program") {
-		t.Errorf("the tree was written to: %v", err)
-	}
-	s.podgrade(2, "evaluate", "task.yaml")
+		_, stderr := s.podgrade(1, "evaluate", "other.yaml", row)
+		if !strings.Contains(stderr, "graded by other.yaml") {
+			t.Errorf("%s", stderr)
+		}
+		after := s.is(row, "FAILURE", 0)
+		if len(after.Results) != 1 || after.Started != before.Started || after.Duration != before.Duration {
+			t.Errorf("%+v", after)
+		}
+		if text, err := os.ReadFile(filepath.Join(s.dir, "r/run.json")); err != nil || strings.Count(string(text), `"FAILURE"`) != 1 {
+			t.Errorf("the run's summary: %v", err)
+		}
+		s.write("tree/made", "p\n")
+		s.write("tree/task.json", `{"name": "of some other program"}`)
+		_, stderr = s.podgrade(0, "evaluate", "task.yaml", "tree", "--run-dir", "graded")
+		if !strings.Contains(stderr, "task.json is no record") {
+			t.Errorf("%s", stderr)
+		}
+		s.is("graded", "SUCCESS", 1)
+		if text, err := os.ReadFile(filepath.Join(s.dir, "tree/task.json")); err != nil || !strings.Contains(string(text), "other program") {
+			t.Errorf("the tree was written to: %v", err)
+		}
+		s.podgrade(2, "evaluate", "task.yaml")
+	})
 }
 
 // TestScenarioOutsideTheWorkspace is D-8: a link that pre_run made outside of

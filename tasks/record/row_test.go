@@ -286,16 +286,18 @@ func TestRefreshRun(t *testing.T) {
 }
 
 func TestRefreshRunRatesOfUngradedRuns(t *testing.T) {
-	run, _ := runDir(t, twoRows)
-	_, r := minimal(t)
-	if err := RefreshRun(run, Identity{"default", "add-footer", 0}, r); err != nil {
-		t.Fatal(err)
-	}
-	data, _ := os.ReadFile(filepath.Join(run, RunFile))
-	got, _ := ParseObject(data)
-	if !got.Value(runPassRate).IsNull() || string(got.Value(runUngraded)) != "1" {
-		t.Errorf("pass_rate %s, ungraded %s", got.Value(runPassRate), got.Value(runUngraded))
-	}
+	t.Run("D-24: a run without a verdict has no rate", func(t *testing.T) {
+		run, _ := runDir(t, twoRows)
+		_, r := minimal(t)
+		if err := RefreshRun(run, Identity{"default", "add-footer", 0}, r); err != nil {
+			t.Fatal(err)
+		}
+		data, _ := os.ReadFile(filepath.Join(run, RunFile))
+		got, _ := ParseObject(data)
+		if !got.Value(runPassRate).IsNull() || string(got.Value(runUngraded)) != "1" {
+			t.Errorf("pass_rate %s, ungraded %s", got.Value(runPassRate), got.Value(runUngraded))
+		}
+	})
 }
 
 func TestRefreshRunRefuses(t *testing.T) {

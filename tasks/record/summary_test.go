@@ -57,8 +57,9 @@ func TestNoRateWithoutAMeasure(t *testing.T) {
 		"no row":                    {nil, nil},
 		"only ungraded rows":        {[]row{{NotGraded, false}}, nil},
 		"ungraded rows and a crash": {[]row{{NotGraded, false}, {Error, false}}, nil},
-		"a crash alone":             {[]row{{Error, false}}, 0.0},
-		"one measured":              {[]row{{NotGraded, false}, {Error, false}, {Success, true}}, 0.5},
+		"D-24: ungraded rows and one that ran out of time": {[]row{{NotGraded, false}, {Timeout, false}}, nil},
+		"a crash alone": {[]row{{Error, false}}, 0.0},
+		"one measured":  {[]row{{NotGraded, false}, {Error, false}, {Success, true}}, 0.5},
 	} {
 		c := &counts{}
 		for _, row := range test.rows {

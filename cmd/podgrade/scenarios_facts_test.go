@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+	"podgrade/tasks/record/fixture"
+)
+
+// Scenarios of spec/regrade.md 5: what the run's own end means to a grade, and
+// what a resume makes of rows.
+
+// path is a file of the scene.
+func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
+
+// text is the content of a file of the scene.
+func (s *scene) text(name string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path(name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// edit replaces text of a file of the scene, which must hold it.
+func (s *scene) edit(name, old, new string) {
+	s.t.Helper()
+	text := s.text(name)
+	if !strings.Contains(text, old) {
+		s.t.Fatalf("%s holds no %q:\n%s", name, old, text)
+	}
+	s.write(name, strings.Replace(text, old, new, 1))
+}
+
+// executed is a scene with the executed row of a task.
+func executed(t *testing.T, agent, more string) *scene {
+	t.Helper()
+	s := newScene(t)
+	s.write("task.yaml", sceneTask(t, agent, more))
+	s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+	return s
+}
+
+// row is the record of the scene's row.
+const row = "r/" + sceneRow
+
+const rowRecord = row + "/" + record.TaskFile
+
+func TestScenarioEarlyStop(t *testing.T) {
+	t.Run("D-4: the armed gate decides over a run that was stopped early", func(t *testing.T) {
+		s := newScene(t)
+		armed := &tasks.CommandExecuted{Base: tasks.Common{Type: tasks.TypeCommandExecuted, Description: "armed", Weight: 1, PassThreshold: 0.9}}
+		armed.StopEarly = &tasks.StopEarly{OnPass: "stop"}
+		later := &tasks.FileExists{Base: tasks.Common{Type: tasks.TypeFileExists, Description: "it was to come later", Weight: 1, PassThreshold: 0.9}, Path: "nothing"}
+		dir, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Pinned, Out: s.path("r"), Pin: byodImage(t),
+			Change: func(task *tasks.Task) { task.SuccessCriteria = tasks.Criteria{armed, later} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := filepath.Rel(s.dir, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.podgrade(1, "evaluate", row, trusting)
+		s.is(row, "FAILURE", 0.5)
+		s.edit(row+"/"+record.TaskFile, `"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
+		s.podgrade(0, "evaluate", row, trusting)
+		s.is(row, "SUCCESS", 0.5)
+	})
+}
+
+func TestScenarioExecutionFacts(t *testing.T) {
+	t.Run("D-16, D-22: a row that ran out of time stays TIMEOUT, whoever grades it, and all criteria are shown", func(t *testing.T) {
+		s := executed(t, "cat >made", passing)
+		s.edit(rowRecord, `"NOT_GRADED"`, `"TIMEOUT"`)
+		before := s.text(rowRecord)
+		stdout, _ := s.podgrade(1, "evaluate", row, trusting)
+		if !strings.Contains(stdout, "TIMEOUT") || !strings.Contains(stdout, "it holds the prompt") {
+			t.Errorf("%s", stdout)
+		}
+		first := s.is(row, "TIMEOUT", 1)
+		s.write(rowRecord, before)
+		s.podgrade(1, "run", "task.yaml", "--run-dir", "r", "--resume")
+		if second := s.is(row, "TIMEOUT", 1); first.verdict() != second.verdict() {
+			t.Errorf("%s\n%s", first.verdict(), second.verdict())
+		}
+	})
+	t.Run("D-17: an agent's crash is no crash of the grade", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made; exit 3", passing))
+		s.podgrade(1, "execute", "task.yaml", "--run-dir", "r")
+		s.is(row, "ERROR", -1)
+		stdout, stderr := s.podgrade(1, "evaluate", row, trusting)
+		if !strings.Contains(stdout, "ERROR") || !strings.Contains(stdout, "it holds the prompt") || strings.Contains(stderr, "podgrade:") {
+			t.Errorf("%s%s", stdout, stderr)
+		}
+		s.is(row, "ERROR", 1)
+	})
+}
+
+func TestScenarioResume(t *testing.T) {
+	t.Run("D-20: an executed row is graded and its agent not run again", func(t *testing.T) {
+		s := executed(t, "cat >made", passing)
+		before := s.read(row, record.TaskFile)
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume")
+		if after := s.is(row, "SUCCESS", 1); after.Started != before.Started {
+			t.Errorf("it was run again at %s", after.Started)
+		}
+	})
+	t.Run("D-21: a row that cannot be graded fails the run and no other row", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task.yaml", sceneTask(t, "cat >made", passing))
+		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r", "--repeats", "2")
+		before := s.text(rowRecord)
+		if err := os.RemoveAll(s.path(row + "/" + record.ArtifactsDir)); err != nil {
+			t.Fatal(err)
+		}
+		s.podgrade(1, "run", "task.yaml", "--run-dir", "r", "--repeats", "2", "--resume")
+		if s.text(rowRecord) != before {
+			t.Error("the record was changed")
+		}
+		s.is("r/default/t/01", "SUCCESS", 1)
+		if summary := s.text("r/" + record.RunFile); !strings.Contains(summary, "find the workspace of") {
+			t.Errorf("the summary does not say why: %s", summary)
+		}
+	})
+	t.Run("D-23: a row whose cell never came to be keeps its diagnosis", func(t *testing.T) {
+		s := newScene(t)
+		s.write("task/Dockerfile", "FROM "+sceneImage(t)+"\nRUN echo no such luck && false\n")
+		s.write("task/task.yaml", builtTask("true", passing))
+		s.podgrade(1, "execute", "task/task.yaml", "--run-dir", "r")
+		s.is(row, "BUILD_FAILED", -1)
+		before := s.text(rowRecord)
+		s.podgrade(1, "run", "task/task.yaml", "--run-dir", "r", "--resume")
+		if s.text(rowRecord) != before {
+			t.Errorf("the record was changed:\n%s", s.text(rowRecord))
+		}
+	})
+}
+
+// builtTask is a task whose image is built from the Dockerfile beside it.
+func builtTask(agent, more string) string {
+	return fmt.Sprintf(`task_id: t
+description: d
+initial_prompt: p
+agent: {type: command, command: %q}
+sandbox: {driver: docker, docker: {dockerfile_path: Dockerfile, network: none}}
+%s`, agent, more)
+}
