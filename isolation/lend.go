@@ -105,13 +105,26 @@ func (l *lent) open() (*os.File, error) {
 	dir := os.NewFile(uintptr(fd), l.Path)
 	var found identity
 	if found, err = identityOf(fd); err == nil && found != l.Which {
-		err = errors.New("it is another directory now")
+		err = errAnother
 	}
 	if err != nil {
 		dir.Close()
 		return nil, err
 	}
 	return dir, nil
+}
+
+// errAnother: what is at a workspace's place is not what was lent.
+var errAnother = errors.New("it is another directory now")
+
+// isGone tells whether nothing is at a workspace's place, or something else.
+func isGone(err error) bool {
+	for _, why := range []error{errAnother, unix.ENOENT, unix.ENOTDIR, unix.ELOOP} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
 }
 
 // takeBack gives the caller what the image's user has in the workspace, and
@@ -132,16 +145,19 @@ func (h *Host) takeBack(ctx context.Context, l *lent) (worker.Reply, error) {
 }
 
 // takeBackAll takes back the workspaces that a run lent and never took back. One
-// that is not there any more is nobody's concern.
+// that is not there any more is nobody's concern; one that cannot be looked at
+// now keeps its note.
 func (h *Host) takeBackAll(ctx context.Context, run string) error {
 	var errs []error
 	for _, l := range lentBy(run) {
 		dir, err := l.open()
-		if err != nil {
+		if isGone(err) {
 			errs = append(errs, os.Remove(l.note))
 			continue
 		}
-		dir.Close()
+		if err == nil {
+			dir.Close()
+		}
 		_, err = h.takeBack(ctx, l)
 		errs = append(errs, err)
 	}

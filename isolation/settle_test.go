@@ -183,7 +183,7 @@ const closedWork = "mkdir closed; echo x > closed/x; chmod 0 closed; touch done"
 // Nothing that an agent made is lost when podgrade is killed, and none of it
 // stays with an owner whom the caller is not.
 func TestAKilledPodgradesWorkspaceIsGivenBack(t *testing.T) {
-	for _, how := range []string{"gc", "start", "removal"} {
+	for _, how := range []string{"gc", "start", "removal", "start while it is out of reach, then gc"} {
 		t.Run(how, func(t *testing.T) {
 			o := options(t)
 			l := looper{Options: o, Order: executeOrder(t, as(t, "1000")), Stay: true, Line: closedWork}
@@ -217,6 +217,21 @@ func TestAKilledPodgradesWorkspaceIsGivenBack(t *testing.T) {
 				}
 			case "start":
 				if err := start(t, o).Close(); err != nil {
+					t.Fatal(err)
+				}
+			case "start while it is out of reach, then gc":
+				above := filepath.Dir(workspace)
+				if err := os.Chmod(above, 0); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { os.Chmod(above, 0o700) })
+				if err := start(t, o).Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(above, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := isolation.Sweep(ctx(t), o, false); err != nil {
 					t.Fatal(err)
 				}
 			case "removal":

@@ -713,3 +713,29 @@ func TestACriterionThatCannotBeCheckedIsRefusedBeforeAnythingStarts(t *testing.T
 	c.refused(TaskFault, "a pattern", false)
 	c.unchanged()
 }
+
+// A page that somebody made of the row shows the verdict that stands in the
+// record, and none is made for who asked for none.
+func TestThePageOfARowFollowsItsVerdict(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	page := filepath.Join(c.dir, record.RowPage)
+	c.pass()
+	if _, err := os.Lstat(page); err == nil {
+		t.Error("a page was made")
+	}
+	if err := os.WriteFile(page, []byte("an older verdict"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.pass()
+	if text := c.file(record.RowPage); strings.Contains(text, "older") || !strings.Contains(text, string(record.Success)) {
+		t.Errorf("the page says %.200s", text)
+	}
+	target := filepath.Join(t.TempDir(), "target")
+	if err := errors.Join(os.WriteFile(target, []byte("kept"), 0o644), os.Remove(page), os.Symlink(target, page)); err != nil {
+		t.Fatal(err)
+	}
+	c.pass()
+	if text, err := os.ReadFile(target); string(text) != "kept" || !strings.Contains(c.notice.String(), record.RowPage) {
+		t.Errorf("a link was followed: %q, %v; said %q", text, err, c.notice.String())
+	}
+}

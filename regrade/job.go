@@ -78,15 +78,9 @@ type Executed struct {
 	Record   *record.Record
 }
 
-// CheckJob makes every refusal that needs nothing started: an agent that this
-// release cannot start, a network that it cannot give, no image to start from.
-func CheckJob(job Job, o ExecuteOptions) error {
-	_, err := consentTo(job, o)
-	return err
-}
-
-// consentTo makes the checks and returns what the row may do: its task file is
-// the operator's own, so that nobody is asked.
+// consentTo makes every refusal that needs nothing started, as of an agent that
+// this release cannot start or a network that it cannot give, and returns what
+// the row may do: its task file is the operator's own, so that nobody is asked.
 func consentTo(job Job, o ExecuteOptions) (policy.Accepted, error) {
 	if err := o.refuses(job.Row.Task); err != nil {
 		return policy.Accepted{}, &Error{Kind: Refused, Tried: "execute", On: job.Identity().String(), Why: err.why, Do: err.do}

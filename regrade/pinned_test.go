@@ -168,3 +168,26 @@ func TestAGradeCanNeitherBuildNorFetch(t *testing.T) {
 		t.Errorf("%v; fetched %v", err, c.fake.policies)
 	}
 }
+
+// A record that says that state was kept and names no layer is not graded with
+// one, and must not look as if it were.
+func TestStateThatNamesNoLayerIsNoState(t *testing.T) {
+	for _, c := range []struct {
+		info  map[string]any
+		stamp string
+	}{
+		{map[string]any{record.State: record.StateKept}, "graded_without_pre_run=1"},
+		{map[string]any{record.State: record.StateDropped}, "graded_without_pre_run=1"},
+		{map[string]any{record.State: record.StateUnchanged}, ""},
+		{map[string]any{record.State: record.StateKept, record.StateDiffID: "sha256:layer"}, ""},
+	} {
+		r := newCase(t, fixture.Pinned, func(o *fixture.Order) {
+			o.Environment = c.info
+			o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }
+		})
+		r.fake.states = []string{"sha256:layer"}
+		if got := stampText(r.pass()); got != c.stamp {
+			t.Errorf("%v: stamps %q, want %q", c.info, got, c.stamp)
+		}
+	}
+}

@@ -14,14 +14,13 @@ import (
 	"podgrade/tasks/record"
 )
 
-// Retry says which rows that ended badly a resume runs again.
+// Retry says which rows that ended badly a resume runs again; "": none.
 type Retry string
 
 // What can be retried (--retry).
 const (
-	RetryNothing Retry = ""
-	RetryInfra   Retry = "infra" // rows that the host ended, and not what they ran
-	RetryError   Retry = "error" // every row that counts as an error
+	RetryInfra Retry = "infra" // rows that the host ended, and not what they ran
+	RetryError Retry = "error" // every row that counts as an error
 )
 
 // Retries returns what can be asked for.

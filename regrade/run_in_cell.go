@@ -77,7 +77,7 @@ func pathOf(env []string) string {
 	return ""
 }
 
-// sealedBy tells whether the cell lacks the network that its task has by
+// sealed tells whether the cell lacks the network that its task has by
 // default.
 func (e *execution) sealed() bool {
 	return e.cell != nil && e.accepted.Network() != oci.Sealed && e.network == oci.Sealed

@@ -184,8 +184,10 @@ func (g *grading) otherWorkspace() string {
 // hasState tells whether the grade saw what had changed outside of the
 // workspace, or that nothing had.
 func (g *grading) hasState() bool {
-	state := g.record.Environment.Text(record.State)
-	return g.accepted.Place() == policy.InCell && (state == record.StateKept || state == record.StateUnchanged)
+	info := g.record.Environment
+	state := info.Text(record.State)
+	kept := state == record.StateKept && info.Text(record.StateDiffID) != ""
+	return g.accepted.Place() == policy.InCell && (kept || state == record.StateUnchanged)
 }
 
 // fewer names the capabilities that were asked for and that the cell that was
@@ -264,6 +266,9 @@ func (g *grading) write(v *Verdict, spot *place) error {
 		return g.writeError(err, "make the row directory writable and grade it again")
 	}
 	g.logs.Note("podgrade", fmt.Sprintf("%s: %s, score %.3f", v.Row, v.Status, v.Score))
+	if err := report.RefreshRow(g.row, g.record, v.Row); err != nil {
+		g.warn(fmt.Sprintf("%s was not brought up to date: %v", record.RowPage, err))
+	}
 	if g.options.Run == "" {
 		g.refreshRun(v)
 	}

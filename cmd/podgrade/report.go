@@ -248,24 +248,12 @@ func junitInto(w io.Writer, run string) error {
 		return reportError("open", run, err, "name a run directory")
 	}
 	defer dir.Close()
-	err = drafted(dir, record.JUnitFile, func(file io.Writer) error { return report.JUnit(file, run) })
+	err = dir.Replace(record.JUnitFile, func(file io.Writer) error { return report.JUnit(file, run) })
 	if err != nil {
 		return summaryError(run, err)
 	}
 	fmt.Fprintln(w, policy.Neutral(filepath.Join(run, record.JUnitFile)))
 	return nil
-}
-
-func drafted(dir *record.Row, name string, write func(io.Writer) error) error {
-	draft, err := dir.Draft(name)
-	if err != nil {
-		return err
-	}
-	if err := write(draft); err != nil {
-		draft.Drop()
-		return err
-	}
-	return draft.Publish()
 }
 
 // reportHTML writes a page beside each record, or the page of the only one to
@@ -307,5 +295,5 @@ func rowHTML(run, dir, output string) (page string, err error) {
 	if output != "" {
 		return output, writeTo(output, write)
 	}
-	return filepath.Join(run, dir, record.RowPage), drafted(row, record.RowPage, write)
+	return filepath.Join(run, dir, record.RowPage), row.Replace(record.RowPage, write)
 }

@@ -179,7 +179,7 @@ func call(tool string, argv []string) int {
 	_, _ = os.Stdout.WriteString(reply.Stdout)
 	_, _ = os.Stderr.WriteString(reply.Stderr)
 	if err := addLine(reply.Log, reply.Line); err != nil {
-		_ = os.WriteFile(reply.Log+".error", []byte(err.Error()+"\n"), 0o644)
+		_ = addLine(reply.Log+".error", err.Error())
 	}
 	return reply.Exit
 }

@@ -84,7 +84,7 @@ func TestRecordedCommandWithoutALog(t *testing.T) {
 		return protocol.Reply{Log: c.dir + "/mocks/calls.jsonl", Line: "line"}
 	})
 	for _, way := range []string{"echo kept > target; ln -s ../target mocks/calls.jsonl", "mkdir mocks/calls.jsonl", "mkfifo mocks/calls.jsonl"} {
-		got := c.sh(way+"; mocks/uip; echo $?; test -s mocks/calls.jsonl.error && cat target; rm -r mocks/calls.jsonl*", 10*time.Second)
+		got := c.sh(way+"; ln -s ../target mocks/calls.jsonl.error; mocks/uip; rm mocks/calls.jsonl.error; mocks/uip; echo $?; test -s mocks/calls.jsonl.error && cat target; rm -r mocks/calls.jsonl*", 10*time.Second)
 		if got.stdout != "0\nkept\n" {
 			t.Errorf("%s: %+v", way, got)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 
 	"github.com/hashicorp/go-multierror"
@@ -75,4 +76,13 @@ func Refresh(runDir string) error {
 		return err
 	}
 	return record.WriteBelow(runDir, nil, record.RunPage, RunPage(s))
+}
+
+// RefreshRow writes the page of a row anew, after a grade has changed its
+// record. A row that has no such page gets none.
+func RefreshRow(row *record.Row, r *record.Record, id record.Identity) error {
+	if has, err := row.Has(record.RowPage); err != nil || !has {
+		return err
+	}
+	return row.Replace(record.RowPage, func(w io.Writer) error { return RowPage(w, r, id) })
 }

@@ -32,48 +32,10 @@ func Check(ctx context.Context, list []tasks.Criterion, where Surroundings) ([]R
 	return results, nil
 }
 
-// CheckAfterFailure gives the evidence of a row whose agent failed (task-file
-// 7.0): criteria that only read are checked, the others are recorded as not
-// evaluated. The results count for nothing. Errors are those of Check.
-func CheckAfterFailure(ctx context.Context, list []tasks.Criterion, where Surroundings) ([]Result, error) {
-	results := make([]Result, len(list))
-	for i, criterion := range list {
-		if !readsOnly(criterion) {
-			results[i] = NotChecked(criterion, "The agent did not finish, and this criterion does more than read.")
-			continue
-		}
-		result, err := checkOne(ctx, i, criterion, where)
-		if err != nil {
-			return nil, err
-		}
-		results[i] = result
-	}
-	return results, nil
-}
-
-// NotChecked is the result of a criterion that was not evaluated, and why.
-func NotChecked(criterion tasks.Criterion, why string) Result {
-	result := finish(criterion, outcome{details: why})
-	result.EvaluationStatus = NotEvaluated
-	return result
-}
-
 func isJudge(criterion tasks.Criterion) bool {
 	switch criterion.(type) {
 	case *tasks.LLMJudge, *tasks.AgentJudge, *tasks.SystemOneJudge:
 		return true
-	}
-	return false
-}
-
-// readsOnly says which criteria are checked after a failure.
-func readsOnly(criterion tasks.Criterion) bool {
-	switch c := criterion.(type) {
-	case *tasks.FileExists, *tasks.FileContains, *tasks.FileMatchesRegex, *tasks.FileCheck,
-		*tasks.JSONCheck, *tasks.ReferenceComparison, *tasks.ClassificationMatch:
-		return true
-	case *tasks.RunCommand:
-		return c.ReadOnly
 	}
 	return false
 }

@@ -193,28 +193,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAfterFailure: only what reads is checked.
-func TestAfterFailure(t *testing.T) {
-	cell := newCell(map[string]string{"a": "a"})
-	cell.run = printed("", 0)
-	reading := &tasks.RunCommand{Base: common(tasks.TypeRunCommand), Command: "ls", ReadOnly: true}
-	writing := &tasks.RunCommand{Base: common(tasks.TypeRunCommand), Command: "make"}
-	list := []tasks.Criterion{exists("a"), reading, writing, &tasks.CommandsEfficiency{Base: common(tasks.TypeCommandsEfficiency)},
-		&tasks.LLMJudge{Base: common(tasks.TypeLLMJudge), JudgeInput: tasks.JudgeInput{Enabled: true}}}
-	results, err := criteria.CheckAfterFailure(t.Context(), list, criteria.Surroundings{Cell: cell})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{criteria.Evaluated, criteria.Evaluated, criteria.NotEvaluated, criteria.NotEvaluated, criteria.NotEvaluated} {
-		if results[i].EvaluationStatus != want || want == criteria.NotEvaluated && results[i].Score != 0 {
-			t.Errorf("criterion %d is %s with score %v, want %s", i+1, results[i].EvaluationStatus, results[i].Score, want)
-		}
-	}
-	if len(cell.ran) != 1 || cell.ran[0].Line != "ls" {
-		t.Errorf("ran %v", cell.ran)
-	}
-}
-
 func TestReason(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, row := range []struct {

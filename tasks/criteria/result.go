@@ -13,11 +13,9 @@ const (
 	KindJudge          = "judge"
 )
 
-// Values of Result.EvaluationStatus.
-const (
-	Evaluated    = "evaluated"
-	NotEvaluated = "not_evaluated"
-)
+// Evaluated is the Result.EvaluationStatus of a criterion that was checked, as
+// every one is.
+const Evaluated = "evaluated"
 
 // Result is one criterion's result, with the record's keys in the record's
 // order (run-record 2.4). The embedded pointers are nil, and their keys

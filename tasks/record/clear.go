@@ -11,7 +11,7 @@ import (
 // rowFiles are what one execution, and the grades of it, put into a row beside
 // the record.
 var rowFiles = []string{
-	ExecuteFile, TaskLog, GradeLog, ContainerLog, GradeCellLog, ExecuteCellFile, GradeCellFile,
+	ExecuteFile, TaskLog, GradeLog, ContainerLog, GradeCellLog, ExecuteCellFile, GradeCellFile, RowPage,
 }
 
 // Clear removes what an earlier execution left in the row, the record first:

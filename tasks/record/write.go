@@ -23,6 +23,20 @@ type Draft struct {
 // Draft begins to write a file of the row.
 func (r *Row) Draft(name string) (*Draft, error) { return newDraft(r.root, name) }
 
+// Replace replaces a file of the row by what write writes, all of it or not at
+// all.
+func (r *Row) Replace(name string, write func(io.Writer) error) error {
+	draft, err := r.Draft(name)
+	if err != nil {
+		return err
+	}
+	if err := write(draft); err != nil {
+		draft.Drop()
+		return err
+	}
+	return draft.Publish()
+}
+
 // newDraft refuses early when the name is taken by something that is no
 // regular file: replacing it could be somebody's trap. A file that is replaced
 // keeps its mode: who may read a record is its owner's choice.

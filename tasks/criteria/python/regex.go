@@ -91,13 +91,8 @@ func compileTranslated(pattern string) (re *regexp2.Regexp, err error) {
 	return regexp2.Compile(pattern, regexp2.None)
 }
 
-// Translate gives the pattern in the syntax of package regexp2, to be compiled
+// translate gives the pattern in the syntax of package regexp2, to be compiled
 // without options. Errors are those of CompileRegex.
-func Translate(pattern string, flags int) (string, error) {
-	translated, _, err := translate(pattern, flags)
-	return translated, err
-}
-
 func translate(pattern string, flags int) (string, *parsed, error) {
 	if !utf8.ValidString(pattern) {
 		return "", nil, &SyntaxError{Reason: "the pattern is not valid UTF-8", Offset: -1}
