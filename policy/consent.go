@@ -83,11 +83,11 @@ func readingOnly(r Request, t *terms) bool {
 // withheld are the variables that the record passes on, that are set here,
 // and that commands do not get.
 func withheld(r Request, t *terms) []string {
-	if len(t.commands) == 0 {
+	if len(t.commands) == 0 || r.Planned {
 		return nil
 	}
 	var names []string
-	for _, name := range r.passthrough() {
+	for _, name := range r.passedOn() {
 		if _, set := r.Lookup(name); set && !slices.Contains(t.variables, name) {
 			names = append(names, name)
 		}

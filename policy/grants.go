@@ -178,23 +178,35 @@ func (t *terms) variablesOf(r Request) {
 	}
 }
 
-// passthrough names the host variables that the row asks for. HOME is never
-// passed on: it names a directory of this host. Upstream's default list is of
-// credentials, and none of them enters a cell because nobody said a word: of a
-// task that was not executed yet only the names that an author wrote count, of
-// a row that podgrade executed those that its agent's cell had.
+// passthrough names the host variables that the row asks for. Upstream's default
+// list is of credentials, and none of them enters a cell because nobody said a
+// word: of a task file of the operator's only the names that an author wrote
+// count, whatever a record says.
 func (r Request) passthrough() []string {
-	if r.Task.Sandbox.Driver != tasks.DriverDocker {
-		return nil
+	if !r.Planned && !r.Given {
+		return r.passedOn()
 	}
 	docker := r.Task.Sandbox.Docker
-	names := docker.Passthrough()
-	switch {
-	case r.Passed != nil:
-		names = *r.Passed
-	case r.Planned && !r.Task.Wrote("sandbox.docker.env_passthrough"):
+	if !r.Task.Wrote("sandbox.docker.env_passthrough") {
 		docker.EnvPassthrough = nil
-		names = docker.Passthrough()
+	}
+	return r.variablesFor(docker.Passthrough())
+}
+
+// passedOn names the host variables that the run passed on, as far as the record
+// says: those that the agent's cell had, where podgrade executed the row.
+func (r Request) passedOn() []string {
+	if r.Passed != nil {
+		return r.variablesFor(*r.Passed)
+	}
+	return r.variablesFor(r.Task.Sandbox.Docker.Passthrough())
+}
+
+// variablesFor leaves out HOME, which names a directory of this host, and all of
+// them where the driver has no such key.
+func (r Request) variablesFor(names []string) []string {
+	if r.Task.Sandbox.Driver != tasks.DriverDocker {
+		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "HOME" })
 }

@@ -22,6 +22,9 @@ type Request struct {
 	// Planned: the task is the operator's own file and nothing was executed, so
 	// that its image is only a name; the execute phase pins what it leads to.
 	Planned bool
+	// Given: the task is the operator's own file, and the row was executed. What
+	// only the record names is not asked for by that file.
+	Given bool
 	// DefaultImage is the image of a planned row that names none; "": none is
 	// set.
 	DefaultImage string

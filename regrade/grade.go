@@ -312,9 +312,14 @@ func (g *grading) consent() error {
 	if g.options.Given != nil {
 		answer.TaskFile = true
 	}
+	searchPath := g.record.Environment.Text(record.CommandBasePath)
+	if g.options.Given != nil && !answer.RecordedCommands {
+		searchPath = "" // nobody is asked about what only the record says
+	}
 	g.accepted, err = policy.Consent(policy.Request{
 		Task:            g.task,
 		Phase:           oci.Grade,
+		Given:           g.options.Given != nil,
 		Place:           place,
 		HostAllowed:     g.options.AllowHost,
 		Pin:             record.Pin(g.record.Environment),
@@ -322,7 +327,7 @@ func (g *grading) consent() error {
 		RecordedNetwork: g.network() == NetworkRecorded,
 		TaskFile:        file,
 		RunDir:          g.run(),
-		SearchPath:      g.record.Environment.Text(record.CommandBasePath),
+		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
 		Passed:          passed(g.record.Environment),
 		Lookup:          g.options.Lookup,
