@@ -223,4 +223,6 @@ type Image struct {
 	Driver     string   // Podman's storage driver
 	Layers     []string // lower directories, top first; none where the driver is not overlay
 	Labels     map[string]string
+	Created    time.Time // as its configuration says
+	Digests    []string  // names with a digest, as registries and archives gave them
 }

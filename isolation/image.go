@@ -22,6 +22,8 @@ type inspected struct {
 	ID           string `json:"Id"`
 	Digest       string
 	RepoTags     []string
+	RepoDigests  []string
+	Created      time.Time
 	Architecture string
 	Variant      string
 	Os           string
@@ -117,7 +119,7 @@ func (i inspected) image(reference string) (Image, error) {
 	return Image{
 		Pin:        oci.Pin{Reference: reference, ID: strings.TrimPrefix(i.ID, "sha256:"), Digest: i.Digest, Platform: platform},
 		References: i.RepoTags, Env: i.Config.Env, WorkingDir: i.Config.WorkingDir, User: i.Config.User,
-		Volumes: volumes, Driver: i.driver(layers), Layers: layers, Labels: i.Labels,
+		Volumes: volumes, Driver: i.driver(layers), Layers: layers, Labels: i.Labels, Created: i.Created, Digests: i.RepoDigests,
 	}, nil
 }
 

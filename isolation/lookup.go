@@ -91,6 +91,6 @@ func (l *lookups) find(reference string) (Image, bool) {
 func (i Image) clone() Image {
 	i.References, i.Env = slices.Clone(i.References), slices.Clone(i.Env)
 	i.Volumes, i.Layers = slices.Clone(i.Volumes), slices.Clone(i.Layers)
-	i.Labels = maps.Clone(i.Labels)
+	i.Labels, i.Digests = maps.Clone(i.Labels), slices.Clone(i.Digests)
 	return i
 }

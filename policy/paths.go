@@ -59,7 +59,7 @@ func taskDir(r Request) (string, error) {
 	if who := needsTaskDir(r.Task); who != "" {
 		return "", &Refusal{
 			What: missing + ", and " + who + " uses the task directory",
-			Do:   "put the task file and what lies beside it at that path",
+			Do:   "put the task file and what lies beside it at that path, or grade by it where it is (podgrade evaluate TASK ROW)",
 		}
 	}
 	return "", nil

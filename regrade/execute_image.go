@@ -106,3 +106,17 @@ func builtName(id string) string {
 	}, strings.ToLower(id))
 	return "localhost/coder-eval-task-" + strings.Trim(plain, "._-") + ":built"
 }
+
+// origin says where the image of the cell came from, for people: a grade goes by
+// the pin.
+func (e *execution) origin() string {
+	if file := e.accepted.Setup().Dockerfile; file != "" {
+		return file
+	}
+	for _, name := range e.image.Digests {
+		if registry, _, _ := strings.Cut(name, "/"); strings.Contains(registry, ".") {
+			return name
+		}
+	}
+	return record.OriginLocal
+}

@@ -108,6 +108,10 @@ func (e *execution) environment() {
 		setText(info, record.ImageID, pin.ID)
 		setText(info, record.ImageDigest, pin.Digest)
 		setText(info, record.Platform, pin.Platform)
+		setText(info, record.ImageOrigin, e.origin())
+		if created := e.image.Created; !created.IsZero() {
+			info.Set(record.ImageCreated, created.UTC().Format(time.RFC3339))
+		}
 		setText(info, record.SpecSHA256, e.made.SpecSHA256)
 		info.Set(record.Variables, policy.Names(e.accepted.Variables()))
 	}

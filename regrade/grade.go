@@ -192,7 +192,7 @@ func (g *grading) read() error {
 	}
 	if err != nil {
 		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
-			Do: "execute the row again with a task file that podgrade reads"}
+			Do: "grade it by a task file (podgrade evaluate TASK ROW), or execute the row again"}
 	}
 	return authorErrors(g.row.Dir, g.task)
 }

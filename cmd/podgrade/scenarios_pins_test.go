@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"podgrade/oci"
 	"podgrade/tasks/record"
@@ -88,6 +89,9 @@ func TestScenarioRetag(t *testing.T) {
 		if r := s.is(row, "SUCCESS", 1); len(r.stamps()) > 0 || r.Info[record.GradedImageID] != old {
 			t.Errorf("stamps %v, image %v", r.stamps(), r.Info[record.GradedImageID])
 		}
+		if origin := s.raw("environment_info", record.ImageOrigin); origin != record.OriginLocal {
+			t.Errorf("origin %s", origin)
+		}
 	})
 	podman(t, "rmi", "--force", old)
 	t.Run("it is removed: both are named, and drift is asked for and stamped", func(t *testing.T) {
@@ -139,6 +143,9 @@ func TestScenarioRebuilt(t *testing.T) {
 	s.write("task/task.yaml", builtTask("cat >made", marked))
 	s.podgrade(0, "execute", "task/task.yaml", "--run-dir", "r")
 	info := s.read(row, record.TaskFile).Info
+	if created, err := time.Parse(time.RFC3339, fmt.Sprint(info[record.ImageCreated])); err != nil || time.Since(created) > time.Hour || info[record.ImageOrigin] != s.path("task/Dockerfile") {
+		t.Errorf("created %v (%v), origin %v", created, err, info[record.ImageOrigin])
+	}
 	built, reference := fmt.Sprint(info[record.ImageID]), fmt.Sprint(info[record.Image])
 	t.Run("D-9: a changed Dockerfile is named, and the recorded image used", func(t *testing.T) {
 		if _, stderr := s.podgrade(0, "evaluate", row, trusting); strings.Contains(stderr, "has changed") {

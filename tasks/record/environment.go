@@ -11,6 +11,8 @@ const (
 	ImageID         = "podgrade_image_id"
 	ImageDigest     = "podgrade_image_digest"
 	Platform        = "podgrade_platform"
+	ImageCreated    = "podgrade_image_created" // when, as the image itself says
+	ImageOrigin     = "podgrade_image_origin"  // registry's name and digest, Dockerfile, or OriginLocal
 	StateDiffID     = "podgrade_state_diff_id"
 	TaskDigest      = "podgrade_task_digest"
 	RunDigest       = "podgrade_run_digest"
@@ -24,6 +26,10 @@ const (
 	CaptureExcluded = "podgrade_capture_excluded" // entries that the capture of a working_dir left out
 	BuildContext    = "podgrade_build_context_digest"
 )
+
+// OriginLocal is the origin of an image that was made or loaded on the host that
+// executed the row.
+const OriginLocal = "made or loaded on this host"
 
 // What became of changes outside of the workspace.
 const (
