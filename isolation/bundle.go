@@ -189,7 +189,7 @@ func (c *cell) etcFiles() ([]oci.Bind, error) {
 		return nil, err
 	}
 	var binds []oci.Bind
-	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
+	for _, name := range worker.EtcFiles {
 		path := filepath.Join(dir, name)
 		if err := writeForEveryone(path, files[name]); err != nil {
 			return nil, err

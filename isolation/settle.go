@@ -87,6 +87,10 @@ func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
 	}
 	pin := c.order.Image.Pin
 	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String(), Root: &worker.Root{Layers: c.order.Image.Layers}})
+	var failed *workerError
+	if errors.As(err, &failed) && failed.cause.Workspace {
+		return StateLayer{Problem: failed.Error()}, nil // no fault of the host's
+	}
 	if err != nil {
 		return StateLayer{}, stateFault(pin, c.host.workerFault(err))
 	}

@@ -232,7 +232,10 @@ func (e *execution) settle(ctx context.Context) error {
 		return err
 	}
 	e.settled = &settled
-	return e.cell.CheckImage(ctx)
+	if err := e.cell.CheckImage(ctx); err != nil {
+		return err
+	}
+	return e.stateProblem()
 }
 
 // keepsState tells whether changes outside of the workspace are kept.
@@ -264,6 +267,21 @@ func (e *execution) refusesState() error {
 var notCaptured = []string{
 	".claude", ".aws", ".ssh", ".gnupg", ".docker", ".azure", ".netrc", ".gitconfig",
 	venvDir, nodeDir, ".npm-prefix", ".cache", ".config", ".local",
+}
+
+// stateProblem says that what the agent changed outside of its workspace could
+// not be kept, for what it is. That is the agent's doing: the row is graded in
+// the image alone, unless the task wants the state.
+func (e *execution) stateProblem() error {
+	problem := e.settled.State.Problem
+	if problem == "" {
+		return nil
+	}
+	if podman := e.task.Sandbox.Podman; podman != nil && podman.State == stateKeep {
+		return &broken{record.Error, record.CategoryAgent, record.ComponentIteration, "the task says state: keep, and it cannot be kept: " + problem}
+	}
+	e.warn("changes outside of the workspace are not kept: " + problem)
+	return nil
 }
 
 // digestReference notes what the reference was before the agent worked, which

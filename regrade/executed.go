@@ -142,7 +142,7 @@ func (e *execution) state(info *record.Object) {
 	}
 	state := e.settled.State
 	switch {
-	case !e.keepsState():
+	case !e.keepsState() || state.Problem != "":
 		info.Set(record.State, record.StateDropped)
 	case state.DiffID == "":
 		info.Set(record.State, record.StateUnchanged)

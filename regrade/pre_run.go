@@ -27,7 +27,10 @@ func (e *execution) preRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.emptyTaskDir(ctx)
+	if err := e.emptyTaskDir(ctx); err != nil {
+		return templateFault("take the task directory out of the cell after pre_run", err)
+	}
+	return nil
 }
 
 // putTaskDir copies the task directory into the cell, without .git, links that

@@ -35,7 +35,7 @@ func (e *execution) turn(ctx context.Context) error {
 	for _, file := range start.Files {
 		entry := isolation.Entry{Type: protocol.Regular, Mode: file.Mode}
 		if err := e.cell.Put(ctx, request.Dir, file.Name, entry, bytes.NewReader(file.Content)); err != nil {
-			return err
+			return templateFault("give the agent its files", err)
 		}
 	}
 	e.facts.Iterations = 1
@@ -51,7 +51,9 @@ func (e *execution) turn(ctx context.Context) error {
 	})
 	e.facts.Turns = append(e.facts.Turns, turnOf(request.Prompt, turn, began, exit.Duration))
 	if !exit.CellEnded {
-		if err := e.emptyTaskDir(ctx); err != nil {
+		if err := e.emptyTaskDir(ctx); isOutcome(err) {
+			e.warn("what the agent was given stays in its cell: " + err.Error())
+		} else if err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,7 @@ func apply(ctx context.Context, state, mounted string) error {
 	if err := tree.Apply(ctx, layer, root); err != nil {
 		return fmt.Errorf("put the state layer into the container: %w", err)
 	}
-	return nil
+	return freePlaces(ctx, root)
 }
 
 // rootToCapture opens the root of an ended cell, where Podman has mounted it when

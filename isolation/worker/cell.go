@@ -110,6 +110,11 @@ func (s *server) root(r Request, answer *Reply) error {
 		if err := c.mountRoot(*r.Root); err != nil {
 			return err
 		}
+		if r.Root.State != "" {
+			if err := c.freePlaces(); err != nil {
+				return err
+			}
+		}
 	}
 	answer.Rootfs, err = c.facts(r.Root.State != "")
 	return err
@@ -172,7 +177,9 @@ func (c *cell) holdLayers(r Root) error {
 // times of the image's root and the mode that Docker gives it: Podman's store
 // keeps 0555, where root without CAP_DAC_OVERRIDE could make nothing.
 //
-// A state layer's root is what the cell before it saw as /, and is not changed.
+// A state layer's root is what the cell before it saw as /, and is not changed,
+// but that everybody may pass: an agent that closed / would keep the grade's
+// cell from starting, and get no verdict.
 func likeLower(upper, lower string, state bool) error {
 	var st unix.Stat_t
 	if err := unix.Stat(lower, &st); err != nil {
@@ -180,7 +187,7 @@ func likeLower(upper, lower string, state bool) error {
 	}
 	mode := uint32(0o755)
 	if state {
-		mode = st.Mode & 0o7777
+		mode = st.Mode&0o7777 | 0o111
 		if err := os.Chown(upper, int(st.Uid), int(st.Gid)); err != nil {
 			return err
 		}
@@ -197,7 +204,10 @@ func isOurs(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// EtcDir is where the host puts the files that a cell gets in /etc.
+// EtcFiles are the files that a cell gets in /etc.
+var EtcFiles = []string{"hosts", "hostname", "resolv.conf"}
+
+// EtcDir is where the host puts them.
 func EtcDir(run, name string) string { return filepath.Join(cellDir(run, name), "etc") }
 
 // bindEtc restricts the mount that the cell's /etc files lie on: what is bound
