@@ -94,3 +94,27 @@ func TestARecordsPathIsNotSearchedForAGivenTask(t *testing.T) {
 		}
 	}
 }
+
+// Which criteria gate a row that was stopped early, and how strictly, is for the
+// operator's file to say: a record that lowers the bar would make its own success.
+func TestARecordDoesNotLowerTheBarOfAGivenTask(t *testing.T) {
+	const armed = `task_id: byod_smoke_test
+description: given
+agent: {type: claude-code}
+initial_prompt: prompt
+sandbox: {driver: docker, docker: {image: "byod-custom-image:0.1.0"}}
+run_limits: {max_turns: 9LIMIT}
+success_criteria:
+  - {type: command_executed, tool_name: Bash, min_count: 0, description: never fails, stop_early: {}}
+  - {type: command_executed, tool_name: NoSuchTool, description: never passes, stop_early: {}}
+`
+	for limit, want := range map[string]record.Status{"": record.Failure, ", stop_early_gate_threshold: 0.5": record.Success} {
+		r := newCase(t, fixture.Pinned, nil)
+		r.edit(`"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 0.001}`)
+		r.options.Given = given(t, strings.Replace(armed, "LIMIT", limit, 1))
+		verdict, err := r.grade()
+		if err != nil || verdict.Status != want {
+			t.Errorf("%q: %+v, %v", limit, verdict, err)
+		}
+	}
+}

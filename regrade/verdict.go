@@ -27,7 +27,7 @@ func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
 		// The run was stopped over a truncated trajectory, so the strict gate
 		// would flip its verdict (spec/regrade.md 0.3).
 		var threshold float64
-		if threshold, err = gateThreshold(g.record.EarlyStop); err == nil {
+		if threshold, err = g.gateThreshold(); err == nil {
 			passed, err = criteria.EarlyGate(g.task.SuccessCriteria, results, threshold)
 		}
 		if err != nil {
@@ -59,18 +59,22 @@ func terminalStatus(before record.Status, passed, maxTurns bool) record.Status {
 	return record.Failure
 }
 
-// gateThreshold is the early stop's own, 1.0 when it names none. One that no
-// task may have is refused: at 0 every row would pass.
-func gateThreshold(earlyStop record.Raw) (float64, error) {
-	stop, err := earlyStop.Object()
-	if err != nil {
-		return 0, err
+// gateThreshold is the early stop's own, 1.0 when it names none, and that of the
+// operator's own file where the row is graded by one. One that no task may have
+// is refused: at 0 every row would pass.
+func (g *grading) gateThreshold() (float64, error) {
+	threshold, ok := g.task.RunLimits.StopEarlyGateThreshold, true
+	if g.options.Given == nil {
+		stop, err := g.record.EarlyStop.Object()
+		if err != nil {
+			return 0, err
+		}
+		value := stop.Value("gate_threshold")
+		if value.IsNull() {
+			return 1, nil
+		}
+		threshold, ok = value.Number()
 	}
-	value := stop.Value("gate_threshold")
-	if value.IsNull() {
-		return 1, nil
-	}
-	threshold, ok := value.Number()
 	if !ok || !(threshold > 0 && threshold <= 1) {
 		return 0, errors.New("its gate_threshold should be a number above 0 and at most 1")
 	}
