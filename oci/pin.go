@@ -43,13 +43,17 @@ func (p Pin) String() string {
 func HostPlatform() string { return "linux/" + runtime.GOARCH }
 
 // SamePlatform compares two platforms by system and architecture: a variant
-// says how old a processor may be. One that is not known is the same as any.
+// says how old a processor may be. What an image does not say is the same as any.
 func SamePlatform(a, b string) bool {
-	return a == "" || b == "" || system(a) == system(b)
+	systemA, archA := parts(a)
+	systemB, archB := parts(b)
+	same := func(a, b string) bool { return a == "" || b == "" || a == b }
+	return same(systemA, systemB) && same(archA, archB)
 }
 
-// system is a platform without its variant.
-func system(platform string) string {
-	parts := strings.SplitN(platform, "/", 3)
-	return strings.Join(parts[:min(len(parts), 2)], "/")
+// parts are system and architecture of a platform.
+func parts(platform string) (system, arch string) {
+	system, rest, _ := strings.Cut(platform, "/")
+	arch, _, _ = strings.Cut(rest, "/")
+	return system, arch
 }
