@@ -22,7 +22,7 @@ type Listed struct {
 
 // Images lists what Podman's store holds, the newest first.
 func (h *Host) Images(ctx context.Context) ([]Listed, error) {
-	lines, err := h.podmanSays(ctx, "image", "ls", "--quiet", "--no-trunc")
+	lines, err := h.imageIDs(ctx)
 	if err != nil {
 		return nil, &Fault{Tried: "list the images", Why: err, Do: "see what `podman image ls` says"}
 	}
@@ -43,6 +43,24 @@ func (h *Host) Images(ctx context.Context) ([]Listed, error) {
 		return nil, err
 	}
 	return listed(out)
+}
+
+// mostListings bounds how often a list is asked for while somebody removes
+// images.
+const mostListings = 5
+
+// imageIDs asks Podman for every id, one a line. Podman gives up the whole list
+// when an image is removed while it looks at the parents of another one.
+func (h *Host) imageIDs(ctx context.Context) (string, error) {
+	for n := 1; ; n++ {
+		lines, said, code, err := h.runPodman(ctx, "image", "ls", "--quiet", "--no-trunc")
+		switch {
+		case err != nil || code == 0:
+			return string(lines), err
+		case n == mostListings || !errors.Is(imageFault("", said), ErrNoImage):
+			return "", errors.New("podman said: " + said)
+		}
+	}
 }
 
 // listed reads what podman image inspect says.

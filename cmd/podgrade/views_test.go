@@ -71,7 +71,7 @@ func hazardCriteria() []tasks.Criterion {
 // write makes a row of the task for an image.
 func (h hardTask) write(t *testing.T, pin oci.Pin) string {
 	t.Helper()
-	row, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Pinned, Out: t.TempDir(), Pin: pin,
+	row, err := fixture.Write(fixture.Order{Task: taskNamed(t, hardID), Form: fixture.Pinned, Out: t.TempDir(), Pin: pin,
 		Files: map[string]string{"lib/deep/file": "deep", "a:b,c d": "odd", "src/main": "main", "docs/page": "page\n",
 			"hard": "hard", "shared": "shared", "planted/file": "planted", "bent": "bent"},
 		Change: func(task *tasks.Task) { task.TaskID, task.SuccessCriteria = hardID, h.criteria }})
@@ -90,6 +90,21 @@ func (h hardTask) write(t *testing.T, pin oci.Pin) string {
 		plant(t, dir)
 	}
 	return row
+}
+
+// taskNamed is the file of the byod task under another id: a recorded task file
+// must be the row's.
+func taskNamed(t *testing.T, id string) string {
+	t.Helper()
+	text, err := os.ReadFile(byod)
+	check(t, err)
+	const line = "task_id: byod_smoke_test"
+	if !strings.Contains(string(text), line) {
+		t.Fatalf("%s holds no %q", byod, line)
+	}
+	file := filepath.Join(t.TempDir(), "task.yaml")
+	check(t, os.WriteFile(file, []byte(strings.Replace(string(text), line, fmt.Sprintf("task_id: %q", id), 1)), 0o644))
+	return file
 }
 
 // plant makes what no overlay shows as it is.
