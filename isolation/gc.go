@@ -104,7 +104,7 @@ func (l *Leftover) done(err error) {
 
 // startSweeper starts a worker, and nothing that a sweep does not need.
 func startSweeper(ctx context.Context, o Options) (*Host, error) {
-	if err := refuseRoot(); err != nil {
+	if err := RefuseRoot(); err != nil {
 		return nil, err
 	}
 	o, err := o.withDefaults()

@@ -70,7 +70,7 @@ const startGrace = 60 * time.Second
 // Start makes the scratch directory of this process and starts the worker. It
 // also begins to remove what dead podgrades left behind.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	if err := refuseRoot(); err != nil {
+	if err := RefuseRoot(); err != nil {
 		return nil, err
 	}
 	o, err := o.withDefaults()
@@ -90,7 +90,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-func refuseRoot() error {
+// RefuseRoot refuses root: cells are rootless.
+func RefuseRoot() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

@@ -96,7 +96,7 @@ func imageFault(reference, stderr string) error {
 	// not found is a fault of the host.
 	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find image"} {
 		if strings.Contains(strings.ToLower(stderr), words) {
-			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: "make it with podgrade images, or pull or load it with podman"}
+			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: GetImage(reference) + ", or pull or load it with podman"}
 		}
 	}
 	return &Fault{Tried: "look up the image", On: reference, Why: errors.New("podman said: " + stderr), Do: "see what `podgrade doctor` says"}

@@ -72,6 +72,15 @@ const authFileVariable = "REGISTRY_AUTH_FILE"
 // localDomain begins the names of images that were made on this machine.
 const localDomain = "localhost"
 
+// MadeHere tells whether the name is one of an image that was made on this
+// machine, so that no registry has it.
+func MadeHere(name string) bool { return strings.HasPrefix(name, localDomain+"/") }
+
+// GetImage is what to do about an image that the store has not.
+func GetImage(name string) string {
+	return "see those that there are with `podgrade images ls`, or make it: `podgrade images import TAR " + name + "`, or `podgrade images build`"
+}
+
 // pullSource is what a registry is asked for: the digest alone where there is
 // one, since a tag beside it says nothing more. A name without a registry is
 // left to Podman's configuration.
@@ -84,7 +93,7 @@ func pullSource(name string) (string, error) {
 		return refuse(fmt.Errorf("it is no name that a registry knows: %w", err), "name it as REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
 	if reference.Domain(named) == localDomain {
-		return refuse(fmt.Errorf("%w, and no registry has it: names of %s/ are of images that were made here", ErrNoImage, localDomain), "make it with podgrade images import or build")
+		return refuse(fmt.Errorf("%w, and no registry has it: names of %s/ are of images that were made here", ErrNoImage, localDomain), GetImage(name))
 	}
 	if digested, ok := named.(reference.Digested); ok {
 		bare, _, _ := strings.Cut(name, "@")

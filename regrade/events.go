@@ -31,6 +31,7 @@ type Event struct {
 	Status  record.Status // RowExecuted, RowGraded and RowKept
 	Score   *float64      // of a verdict
 	Verdict *Verdict      // RowGraded, RowChecked
+	Message string        // RowExecuted: why the status is no better; not made safe to print
 	Err     error         // RowFailed
 }
 

@@ -22,9 +22,17 @@ func plannedImage(ctx context.Context, engines Engines, accepted policy.Accepted
 	image, err := engines.EnsureImage(ctx, name, isolation.PullNever)
 	if errors.Is(err, isolation.ErrNoImage) {
 		err = &Error{Kind: Refused, Tried: "find the image", On: name, Why: isolation.ErrNoImage,
-			Do: "make it with podgrade images, or let it be fetched: --pull " + string(isolation.PullMissing)}
+			Do: isolation.GetImage(name) + fetchIt(name)}
 	}
 	return image, err
+}
+
+// fetchIt is the other way to an image, where some registry may have it.
+func fetchIt(name string) string {
+	if isolation.MadeHere(name) {
+		return ""
+	}
+	return "; or let it be fetched: --pull " + string(isolation.PullMissing)
 }
 
 // errNoDefaultImage is why a row that names no image is not executed.

@@ -63,6 +63,7 @@ type RowResult struct {
 	Status  record.Status // "": there is no record
 	Score   *float64
 	Verdict *Verdict // of this run; nil: the row was not graded now
+	Message string   // why the agent's run did not end well, of this run; not made safe to print
 	Err     error    // what kept the row from being executed or graded
 	Kept    bool     // it was finished before
 }
@@ -298,7 +299,8 @@ func (r *runner) execute(ctx context.Context, i int, row *record.Row) (gradable 
 	}
 	graded := r.options.Grade && executed.Gradable && dueOf(executed.Record, true) == dueGrade
 	r.update(i, executed.Record, nil)
-	r.tell(Event{Kind: RowExecuted, Last: !graded, Took: time.Since(began), Status: executed.Status}, i)
+	r.results[i].Message = executed.Message
+	r.tell(Event{Kind: RowExecuted, Last: !graded, Took: time.Since(began), Status: executed.Status, Message: executed.Message}, i)
 	if !graded {
 		r.discard(ctx, i, row)
 	}

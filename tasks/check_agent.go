@@ -43,7 +43,7 @@ func (a *Agent) checkType(d *decoder, n *node, path string) {
 		d.warn(n.get("type"), join(path, "type"), "%s is not a kind of agent that is known here", quote(a.Type))
 		return
 	}
-	d.fail(n.get("type"), join(path, "type"), "must be %s, got %s%s", oneOf(known), quote(a.Type), nearest(a.Type, known))
+	d.fail(n.get("type"), join(path, "type"), "must be %s, got %s%s", oneOf(known), quote(a.Type), Nearest(a.Type, known))
 }
 
 // checkSystemPrompt: a blank prompt is none; one of text and file; and replace

@@ -39,7 +39,7 @@ func (d *decoder) criterion(n *node, path string) Criterion {
 		d.fail(at, join(path, "type"), "%s %s", name, removedTypes[name])
 		return nil
 	case newCriterion[name] == nil:
-		if hint := nearest(name, criterionTypes); hint != "" {
+		if hint := Nearest(name, criterionTypes); hint != "" {
 			d.fail(at, join(path, "type"), "%s is not a type of criterion%s", quote(name), hint)
 		} else {
 			d.fail(at, join(path, "type"), "%s is not a type of criterion; the types are %s", quote(name), oneOf(criterionTypes))

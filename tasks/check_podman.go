@@ -54,7 +54,7 @@ func (c *Caps) decodeNode(d *decoder, n *node, path string) {
 		s, ok := entry.isString()
 		name := strings.TrimPrefix(strings.ToUpper(s), "CAP_")
 		if !ok || !slices.Contains(capabilityNames, name) {
-			d.fail(entry, item(path, i), "must be a capability such as CHOWN, got %s%s", entry.show(), nearest(name, capabilityNames))
+			d.fail(entry, item(path, i), "must be a capability such as CHOWN, got %s%s", entry.show(), Nearest(name, capabilityNames))
 			continue
 		}
 		c.List = append(c.List, "CAP_"+name)

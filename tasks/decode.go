@@ -118,7 +118,7 @@ func (d *decoder) unknown(s *shape, f *field, p pair, path, kind string) {
 		text = "is a key of type " + oneOf(f.kinds) + " only, not of " + quoteBare(kind)
 	default:
 		keys := s.keys(kind)
-		if hint := nearest(p.key, keys); hint != "" {
+		if hint := Nearest(p.key, keys); hint != "" {
 			text += hint
 		} else {
 			text += "; the keys are " + strings.Join(keys, ", ")
@@ -302,7 +302,7 @@ func (d *decoder) rules(f *field, n *node, path string, v reflect.Value) {
 
 func (d *decoder) enum(f *field, n *node, path, value string) {
 	if f.enum != nil && !slices.Contains(f.enum, value) {
-		d.fail(n, path, "must be %s, got %s%s", oneOf(f.enum), quote(value), nearest(value, f.enum))
+		d.fail(n, path, "must be %s, got %s%s", oneOf(f.enum), quote(value), Nearest(value, f.enum))
 	}
 }
 

@@ -278,7 +278,7 @@ func checkByType(d *decoder, agent *node, path string, allowed bool) {
 	known := slices.Concat(agentKinds, d.kinds)
 	for _, p := range by.pairs {
 		if !slices.Contains(known, p.key) {
-			d.fail(p.keyNode, join(path, quoteKey(p.key)), "must be %s%s", oneOf(known), nearest(p.key, known))
+			d.fail(p.keyNode, join(path, quoteKey(p.key)), "must be %s%s", oneOf(known), Nearest(p.key, known))
 		}
 		if p.value.kind != mapNode {
 			d.fail(p.value, join(path, quoteKey(p.key)), "must be a mapping, got %s", p.value.show())

@@ -59,7 +59,7 @@ func stringOverride(path, value, flag string) Override {
 func checkOverridePath(path string) error {
 	keys := strings.Split(path, ".")
 	if !slices.Contains(overrideRoots, keys[0]) {
-		return fmt.Errorf("%s is not a block that can be set%s; the blocks are %s", quote(keys[0]), nearest(keys[0], overrideRoots), oneOf(overrideRoots))
+		return fmt.Errorf("%s is not a block that can be set%s; the blocks are %s", quote(keys[0]), Nearest(keys[0], overrideRoots), oneOf(overrideRoots))
 	}
 	if len(keys) == 1 {
 		return fmt.Errorf("%s is a whole block; name a key in it, such as %s", keys[0], overrideExample[keys[0]])
@@ -100,7 +100,7 @@ func unknownOverride(t reflect.Type, parent, key string) error {
 	for i := range shapeOf(t).fields {
 		keys = append(keys, shapeOf(t).fields[i].key)
 	}
-	if hint := nearest(key, keys); hint != "" {
+	if hint := Nearest(key, keys); hint != "" {
 		return fmt.Errorf("%s is not a key of %s%s", quote(key), parent, hint)
 	}
 	return fmt.Errorf("%s is not a key of %s; the keys are %s", quote(key), parent, strings.Join(keys, ", "))

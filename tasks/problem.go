@@ -149,8 +149,8 @@ func tidy(list []Problem) []Problem {
 	return list
 }
 
-// nearest returns " (did you mean X?)" for the closest of the names, or "".
-func nearest(name string, names []string) string {
+// Nearest returns " (did you mean X?)" for the closest of the names, or "".
+func Nearest(name string, names []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	if len(name) > 64 {
 		return ""

@@ -76,7 +76,7 @@ func (a *Agent) checkSDKOptions(d *decoder, n *node, path string) {
 		default:
 			known := append(slices.Clone(sdkOptions), slices.Collect(maps.Keys(ownedSDKOptions))...)
 			slices.Sort(known)
-			if hint := nearest(p.key, known); hint != "" {
+			if hint := Nearest(p.key, known); hint != "" {
 				tell(p.keyNode, at, "is not an option of the SDK%s", hint)
 				continue
 			}

@@ -8,7 +8,8 @@ import (
 
 // optionsFirst moves the options of a command in front of its arguments, so
 // that `podgrade evaluate ROW --network none` means what it says: the library
-// stops to read options at the first argument.
+// stops to read options at the first argument. An option that is the last word
+// and has no value stays the last one, so that it takes no argument for it.
 func optionsFirst(app *cli.App, args []string) []string {
 	if len(args) < 2 {
 		return args
@@ -35,10 +36,14 @@ func optionsFirst(app *cli.App, args []string) []string {
 			continue
 		}
 		options = append(options, arg)
-		if !strings.Contains(arg, "=") && takesValue(flags, strings.TrimLeft(arg, "-")) && i+1 < len(args) {
-			i++
-			options = append(options, args[i])
+		if strings.Contains(arg, "=") || !takesValue(flags, strings.TrimLeft(arg, "-")) {
+			continue
 		}
+		if i++; i == len(args) {
+			rest = nil // the library says that a value is missing
+			break
+		}
+		options = append(options, args[i])
 	}
 	return append(append(append([]string{}, args[:at]...), options...), rest...)
 }

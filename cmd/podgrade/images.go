@@ -68,7 +68,7 @@ func imagesCommand() *cli.Command {
 			if c.NArg() == 0 {
 				return cli.ShowSubcommandHelp(c)
 			}
-			return usage(c, "%q is no command of images", c.Args().First())
+			return usage(c, "%q is no command of images%s", c.Args().First(), nearestCommand(c.Command.Subcommands, c.Args().First()))
 		},
 	}
 }

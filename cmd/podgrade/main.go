@@ -16,6 +16,7 @@ import (
 
 	"podgrade/policy"
 	"podgrade/regrade"
+	"podgrade/tasks"
 )
 
 // version is set by the linker for a release.
@@ -92,16 +93,49 @@ func noCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return cli.ShowAppHelp(c)
 	}
-	return usage(c, "%q is no command", c.Args().First())
+	return usage(c, "%q is no command%s", c.Args().First(), nearestCommand(c.App.Commands, c.Args().First()))
 }
 
 // usageError is what the library calls for an option that it cannot read.
 func usageError(c *cli.Context, err error, _ bool) error {
 	// The library says an unknown option in its own words, and with one dash.
 	if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
-		err = fmt.Errorf("there is no option --%s", name)
+		err = fmt.Errorf("there is no option --%s%s", name, nearestOption(c, name))
+	}
+	if name, lone := strings.CutPrefix(err.Error(), "flag needs an argument: -"); lone {
+		err = fmt.Errorf("a value is missing after %s", dashed(strings.TrimPrefix(name, "-")))
 	}
 	return &regrade.Error{Kind: regrade.User, Tried: "read the command line", Why: err, Do: "see " + c.Command.HelpName + " --help"}
+}
+
+// nearestCommand is " (did you mean X?)" for a command that was mistyped, or "".
+func nearestCommand(commands []*cli.Command, name string) string {
+	var names []string
+	for _, command := range commands {
+		names = append(names, command.Name)
+	}
+	return tasks.Nearest(name, names)
+}
+
+// nearestOption is the same for an option.
+func nearestOption(c *cli.Context, name string) string {
+	var names []string
+	for _, flag := range c.Command.Flags {
+		for _, each := range flag.Names() {
+			if len(each) > 1 {
+				names = append(names, dashed(each))
+			}
+		}
+	}
+	return tasks.Nearest(dashed(name), names)
+}
+
+// dashed is an option as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 func usage(c *cli.Context, format string, args ...any) error {

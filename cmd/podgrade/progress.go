@@ -100,7 +100,11 @@ func eventText(e regrade.Event) string {
 	case regrade.RowGrading:
 		return name + ": the grade begins"
 	case regrade.RowExecuted:
-		return fmt.Sprintf("%s: %s executed, %s, after %s", name, e.Status.Icon(), e.Status, tookText(e.Took))
+		text := fmt.Sprintf("%s: %s executed, %s, after %s", name, e.Status.Icon(), e.Status, tookText(e.Took))
+		if e.Message != "" {
+			text += ": " + policy.Clip(e.Message, mostError)
+		}
+		return text
 	case regrade.RowGraded:
 		return strings.TrimSpace(fmt.Sprintf("%s: %s %s, score %.3f %s", name, e.Status.Icon(), e.Status, *e.Score, stampList(e.Verdict)))
 	case regrade.RowChecked:
@@ -108,7 +112,7 @@ func eventText(e regrade.Event) string {
 	case regrade.RowKept:
 		return fmt.Sprintf("%s: %s %s, as it was", name, e.Status.Icon(), e.Status)
 	case regrade.RowFailed:
-		return name + ": " + policy.Clip(e.Err.Error(), mostReason)
+		return name + ": " + policy.Clip(e.Err.Error(), mostError)
 	}
 	return ""
 }

@@ -53,6 +53,9 @@ func (l *eventLines) Observe(e regrade.Event) {
 			line.Stamps[stamp.Name] = stamp.Value
 		}
 	}
+	if e.Message != "" {
+		line.Error = e.Message
+	}
 	if e.Err != nil {
 		line.Error, line.Kind = e.Err.Error(), regrade.KindOf(e.Err)
 	}

@@ -199,7 +199,7 @@ func TestEventsAreSafeToPrint(t *testing.T) {
 	score := 0.5
 	for _, kind := range []regrade.EventKind{regrade.RowStarted, regrade.RowExecuted, regrade.RowGrading, regrade.RowGraded, regrade.RowKept, regrade.RowFailed} {
 		e := regrade.Event{Kind: kind, Row: record.Identity{VariantID: "v\x1b[2J", TaskID: "t\n"}, Dir: "d\x07", Status: record.Failure,
-			Score: &score, Verdict: &regrade.Verdict{}, Err: errors.New("e\x1b[2J")}
+			Score: &score, Verdict: &regrade.Verdict{}, Message: "m\x1b[2J\n", Err: errors.New("e\x1b[2J")}
 		text := eventText(e)
 		if text == "" || slices.ContainsFunc([]byte(text), func(c byte) bool { return c < 0x20 || c == 0x7f }) || text != policy.Neutral(text) {
 			t.Errorf("%s: %q", kind, text)

@@ -209,6 +209,9 @@ func summaryError(run string, err error) error {
 	do := "report --rebuild makes it anew from the rows"
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("it holds no %s", record.RunFile)
+		if _, row := os.Lstat(filepath.Join(run, record.TaskFile)); row == nil {
+			err, do = errors.New("it is a row"), "name the run directory, or say -f html for a page of the row"
+		}
 	}
 	return reportError("read the summary of", run, err, do)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"podgrade/isolation"
 	"podgrade/policy"
 	"podgrade/regrade"
 	"podgrade/tasks"
@@ -136,6 +137,9 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 		o.Skipped = append(o.Skipped, record.Skipped{Path: skip.Path, Reason: clipReason(skip.Reason.Error())})
 	}
 	// What can be known to fail is refused before a directory is made.
+	if err := isolation.RefuseRoot(); err != nil {
+		return err
+	}
 	if !o.Resume {
 		if err := regrade.CheckJobs(jobs, o.Execute, grade); err != nil {
 			return err
@@ -223,8 +227,12 @@ func resolve(c *cli.Context, request tasks.Request) (*tasks.Resolution, error) {
 		for _, name := range unmatched {
 			fmt.Fprintf(c.App.ErrWriter, "there is no such task file: %s\n", policy.Neutral(name))
 		}
-		return nil, &regrade.Error{Kind: regrade.TaskFault, Tried: "find the task files", Why: errors.New("a name matches none"),
-			Do: "name task files, or patterns such as tasks/**/*.yaml"}
+		why := errors.New("a name matches none")
+		if c.NArg() == 0 {
+			why = errors.New("no argument names one, and there is none below tasks")
+		}
+		return nil, &regrade.Error{Kind: regrade.TaskFault, Tried: "find the task files", Why: why,
+			Do: "name task files, or patterns such as tasks/**/*.yaml; --resume needs those of the run too"}
 	}
 	resolution, err := criteria.NewLoader(os.LookupEnv).Rows(files, request)
 	if err != nil {

@@ -113,11 +113,14 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 	for _, suite := range result.Missed {
 		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
 	}
+	if len(result.Rows) == 0 {
+		fmt.Fprintln(w, "no row was run: podgrade plan, with the same files and options, says why each file is left out")
+	}
 	if notRun > 0 {
 		fmt.Fprintf(w, "%d of %d rows were not run\n", notRun, len(result.Rows))
 	}
 	if ungraded > 0 {
-		fmt.Fprintf(w, "%d of %d rows executed and not graded; the same with podgrade run --resume --run-dir %s grades them\n",
+		fmt.Fprintf(w, "%d of %d rows executed and not graded; podgrade run, with the same files and options and --resume --run-dir %s, grades them\n",
 			ungraded, len(result.Rows), policy.Neutral(result.Dir))
 	}
 	if graded > 0 {
@@ -132,11 +135,42 @@ func rowTrouble(row regrade.RowResult, graded bool) string {
 	name := policy.Neutral(row.Job.Identity().String())
 	switch {
 	case row.Err != nil:
-		return fmt.Sprintf("! %s: %s", name, policy.Clip(row.Err.Error(), mostReason))
+		return fmt.Sprintf("! %s: %s", name, policy.Clip(row.Err.Error(), mostError))
 	case row.Status == record.Success, row.Status == record.NotGraded && !graded, row.Status == "":
 		return ""
-	case row.Score == nil:
-		return fmt.Sprintf("%s %s: %s", row.Status.Icon(), name, row.Status)
 	}
-	return fmt.Sprintf("%s %s: %s, score %.3f", row.Status.Icon(), name, row.Status, *row.Score)
+	text := fmt.Sprintf("%s %s: %s", row.Status.Icon(), name, row.Status)
+	if row.Score != nil {
+		text += fmt.Sprintf(", score %.3f", *row.Score)
+	}
+	if row.Message != "" {
+		text += ": " + policy.Clip(row.Message, mostError)
+	}
+	return text + failedCriteria(row.Verdict)
+}
+
+// mostCriteria bounds the criteria of a row that are listed at the end.
+const mostCriteria = 3
+
+// failedCriteria says why a row that was graded now did not pass, a line for
+// each criterion; the row's log has the rest.
+func failedCriteria(v *regrade.Verdict) string {
+	if v == nil {
+		return ""
+	}
+	var text strings.Builder
+	failed := 0
+	for _, result := range v.Results {
+		if !result.Gating || result.Passed() {
+			continue
+		}
+		if failed++; failed <= mostCriteria {
+			fmt.Fprintf(&text, "\n    - %.3f  %s  %s: %s", result.Score, policy.Neutral(result.CriterionType),
+				policy.Clip(result.Description, mostDescription), policy.Clip(result.Reason(), mostReason))
+		}
+	}
+	if failed > mostCriteria {
+		fmt.Fprintf(&text, "\n    and %d more criteria, in the row's %s", failed-mostCriteria, record.GradeLog)
+	}
+	return text.String()
 }

@@ -89,6 +89,7 @@ func TestOptionsFirst(t *testing.T) {
 		{[]string{"podgrade", "evaluate", "row", "--network=none", "-"}, []string{"podgrade", "evaluate", "--network=none", "row", "-"}},
 		{[]string{"podgrade", "evaluate", "--allow-host-grading", "row"}, []string{"podgrade", "evaluate", "--allow-host-grading", "row"}},
 		{[]string{"podgrade", "evaluate", "--", "--network"}, []string{"podgrade", "evaluate", "--", "--network"}},
+		{[]string{"podgrade", "evaluate", "row", "--network"}, []string{"podgrade", "evaluate", "--network"}},
 		{[]string{"podgrade", "bogus", "x"}, []string{"podgrade", "bogus", "x"}},
 	}
 	for _, test := range tests {

@@ -11,10 +11,12 @@ import (
 	"podgrade/tasks/criteria"
 )
 
-// Characters of a description and of a reason that a line of the table shows.
+// Characters of a description and of a reason that a line of the table shows,
+// and of an error, which ends with what to do.
 const (
 	mostDescription = 72
 	mostReason      = 160
+	mostError       = 800
 )
 
 // printVerdict prints the criteria, the counts over those that gate, and what
