@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 
 	"podgrade/tasks/criteria"
 )
@@ -24,19 +25,38 @@ type capture struct {
 	at         int // where the ring of the tail goes on, once it is full
 	bytes      int64
 	digest     hash.Hash
+	open       func() io.Writer // nil: nobody keeps more than this
+	whole      io.Writer        // what open gave
 }
 
 func newCapture() *capture { return &capture{digest: sha256.New()} }
 
+// shortOutput is what a record holds of a stream, whatever it is, in bytes. Only
+// of a longer one is all of it kept on the disk.
+const shortOutput = 4000
+
 // Write takes the next bytes of the stream; it never fails.
 func (c *capture) Write(p []byte) (int, error) {
 	n := len(p)
+	c.keepWhole(p)
 	c.bytes += int64(n)
 	c.digest.Write(p)
 	room := min(keptHead-len(c.head), len(p))
 	c.head = append(c.head, p[:room]...)
 	c.keepTail(p[room:])
 	return n, nil
+}
+
+// keepWhole hands the stream on, once it is longer than what a record holds.
+func (c *capture) keepWhole(p []byte) {
+	if c.open == nil || c.bytes+int64(len(p)) <= shortOutput {
+		return
+	}
+	if c.whole == nil {
+		c.whole = c.open()
+		c.whole.Write(c.head) // all of it: the head is longer
+	}
+	c.whole.Write(p)
 }
 
 func (c *capture) keepTail(p []byte) {

@@ -519,7 +519,7 @@ func (g *grading) networkWithheld() bool {
 
 // place makes the place where the row is graded; nothing is opened yet.
 func (g *grading) place(ctx context.Context, engines GradeEngines, view string) (spot *place, unpinned string, err error) {
-	spot = &place{accepted: g.accepted, around: surroundings{
+	spot = &place{accepted: g.accepted, whole: g.logs.whole, around: surroundings{
 		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
 		recorded: g.record.Environment.Text(record.CommandBasePath),
 	}}

@@ -24,6 +24,8 @@ const (
 type logs struct {
 	grade *boundedLog
 	cell  *boundedLog
+	// streams are of the criteria's commands; nil: nobody keeps them.
+	streams *streams
 }
 
 var _ criteria.Sink = (*logs)(nil)
@@ -51,7 +53,17 @@ func openLogs(row *record.Row, warn func(string)) *logs {
 	return &logs{
 		grade: openLog(row, record.GradeLog, mostGradeLog, warn),
 		cell:  openLog(row, record.GradeCellLog, mostCellLog, warn),
+
+		streams: newStreams(row),
 	}
+}
+
+// whole opens what takes all of a stream of a command.
+func (l *logs) whole(label, stream string) io.Writer {
+	if l.streams == nil {
+		return io.Discard
+	}
+	return l.streams.open(label, stream)
 }
 
 // close puts the logs under their names, or drops them.
@@ -60,6 +72,12 @@ func (l *logs) close(keep bool, warn func(string)) {
 		if err := log.close(keep); err != nil {
 			warn(fmt.Sprintf("the log %s could not be written: %v", log.name, err))
 		}
+	}
+	if l.streams == nil {
+		return
+	}
+	if err := l.streams.close(keep); err != nil {
+		warn(fmt.Sprintf("not all of %s could be written: %v", record.CriterionLogs, err))
 	}
 }
 
@@ -82,13 +100,16 @@ func (l *logs) Command(label, line string, exit criteria.Exit) {
 		end += ", and the cell ended with it"
 	}
 	l.Note(label, fmt.Sprintf("%s: %s after %.3f s", line, end, exit.Duration.Seconds()))
-	l.stream("stdout", exit.Stdout)
-	l.stream("stderr", exit.Stderr)
+	l.stream(label, streamStdout, exit.Stdout)
+	l.stream(label, streamStderr, exit.Stderr)
 }
 
-func (l *logs) stream(name string, out criteria.Output) {
+func (l *logs) stream(label, name string, out criteria.Output) {
 	if out.Bytes == 0 {
 		return
+	}
+	if l.streams != nil {
+		l.streams.ended(label, name, out)
 	}
 	text := strings.ReplaceAll(strings.TrimSuffix(policy.NeutralText(string(out.Text)), "\n"), "\n", "\n    ")
 	fmt.Fprintf(l.grade, "  %s, %d bytes, sha256 %s:\n    %s\n", name, out.Bytes, out.SHA256, text)

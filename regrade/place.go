@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type place struct {
 	around   surroundings
 	image    isolation.Image
 	accepted policy.Accepted
+	// whole opens what takes all of a stream of a command; nil: nobody does.
+	whole func(label, stream string) io.Writer
 
 	mu   sync.Mutex
 	cell isolation.Cell // nil: the next question opens one
@@ -97,6 +100,10 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 		return criteria.Exit{}, err
 	}
 	stdout, stderr := newCapture(), newCapture()
+	if p.whole != nil {
+		stdout.open = func() io.Writer { return p.whole(command.Label, streamStdout) }
+		stderr.open = func() io.Writer { return p.whole(command.Label, streamStderr) }
+	}
 	exit, err := cell.Run(ctx, isolation.Command{
 		Argv:    []string{shell, "-c", command.Line},
 		Env:     env,

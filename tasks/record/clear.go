@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -13,6 +14,9 @@ import (
 var rowFiles = []string{
 	ExecuteFile, TaskLog, GradeLog, ContainerLog, GradeCellLog, ExecuteCellFile, GradeCellFile, RowPage,
 }
+
+// rowDirs are the directories beside them.
+var rowDirs = []string{ArtifactsDir, WorkspaceDraft, CriterionLogs}
 
 // Clear removes what an earlier execution left in the row, the record first:
 // a crash in between leaves a row that was not executed, never one without what
@@ -32,7 +36,7 @@ func (r *Row) Clear(empty func(dir *os.File) error) error {
 			return err
 		}
 	}
-	for _, name := range []string{ArtifactsDir, WorkspaceDraft} {
+	for _, name := range rowDirs {
 		if err := r.clearDir(name, empty); err != nil {
 			return err
 		}
@@ -77,7 +81,7 @@ func (r *Row) clearDir(name string, empty func(*os.File) error) error {
 // Abandoned tells whether an execution began in the row and did not end: there
 // is no record, and something else.
 func (r *Row) Abandoned() bool {
-	for _, name := range append([]string{ArtifactsDir, WorkspaceDraft}, rowFiles...) {
+	for _, name := range slices.Concat(rowDirs, rowFiles) {
 		if _, err := r.root.Lstat(name); err == nil {
 			return true
 		}

@@ -9,6 +9,7 @@ const (
 	TaskLog         = "task.log"            // the agent run's log; a grade never opens it
 	GradeLog        = "grade.log"           // the grade's own log
 	ContainerLog    = "docker.log"          // output of the executing container
+	CriterionLogs   = "grade.logs"          // directory: all that the grade's commands printed, where the record cuts it
 	GradeCellLog    = "grade.docker.log"    // standard error of runtime and supervisor in a grade
 	ExecuteCellFile = "cell.execute.json"   // what was made for the agent's cell
 	GradeCellFile   = "cell.grade.json"     // what was made for the grading cell

@@ -44,6 +44,16 @@ func isDraftOf(entry, name string) bool {
 	return err == nil && n == 2 && rest == fmt.Sprintf("%d.%08x.tmp", pid, random)
 }
 
+// isDraft tells whether newDraft gave the name, whatever the file is to be.
+func isDraft(entry string) bool {
+	for at, c := range entry {
+		if c == '.' && isDraftOf(entry, entry[:at]) {
+			return true
+		}
+	}
+	return false
+}
+
 func removeLeftover(root *os.Root, entry string) {
 	info, err := root.Lstat(entry)
 	if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < leftoverAge {
