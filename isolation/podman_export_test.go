@@ -16,11 +16,22 @@ func RemoveHook(ctx context.Context, h *Host) error {
 	return os.Remove(filepath.Join(h.run.dir, "hooks", worker.HookName))
 }
 
-// KillService kills Podman's service, as somebody else might.
+// KillService kills Podman's service, as somebody else might, and returns when it
+// is dead.
 func KillService(h *Host) {
 	h.mu.Lock()
+	s := h.service
+	h.mu.Unlock()
+	s.cancel()
+	<-s.ended
+}
+
+// KillCaller kills the program that asks Podman's service, which lives on.
+func KillCaller(h *Host) {
+	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.service.cancel()
+	h.service.api.process.Process.Kill()
+	<-h.service.api.ended
 }
 
 // Demultiplex is what takes the streams of a container apart.

@@ -243,6 +243,27 @@ func TestAKilledServiceIsInfrastructure(t *testing.T) {
 	alive(t, openOn(t, h, o)) // with another service
 }
 
+// The service is of no use to who cannot ask it any more: both are made again,
+// and the rows after this one go on.
+func TestAKilledCallerIsInfrastructure(t *testing.T) {
+	h := start(t, options(t))
+	defer h.Close()
+	o := order(t, as(t, ""))
+	o.Engine = isolation.EnginePodman
+	cell, err := h.Open(ctx(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	isolation.KillCaller(h)
+	if err := cell.Close(); err != nil {
+		t.Error(err)
+	}
+	alive(t, openOn(t, h, o))
+	if left := ourContainers(t, h); len(left) != 1 {
+		t.Errorf("containers: %q", left)
+	}
+}
+
 func TestARemovedContainerIsInfrastructure(t *testing.T) {
 	h := host(t)
 	cell := onEngine(t, isolation.EnginePodman, as(t, ""), nil)

@@ -40,9 +40,8 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 	if h.service != nil && !h.service.gone() {
 		return h.service, nil
 	}
-	if h.service != nil { // somebody ended it
-		h.service.api.close()
-		os.RemoveAll(h.service.dir)
+	if h.service != nil { // somebody ended it, or who asks it
+		h.service.end()
 		h.service = nil
 	}
 	theirs, err := containerHost()
@@ -58,9 +57,7 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 		return nil, &Fault{Tried: "start Podman's service", Why: err, Do: "check that `podman info` works for this user"}
 	}
 	if err := checkStore(ctx, theirs, s.socket()); err != nil {
-		s.cancel()
-		<-s.ended
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
+		return nil, errors.Join(err, s.end())
 	}
 	h.service = s
 	return s, nil
@@ -106,9 +103,25 @@ func (s *service) gone() bool {
 	select {
 	case <-s.ended:
 		return true
+	case <-s.api.ended:
+		return true
 	default:
-		return false
 	}
+	// What was killed a moment ago listens no more, and is not reaped yet.
+	conn, err := net.Dial("unix", s.socket())
+	if err != nil {
+		return true
+	}
+	conn.Close()
+	return false
+}
+
+// end ends it, and who asks it.
+func (s *service) end() error {
+	s.api.close()
+	s.cancel()
+	<-s.ended
+	return os.RemoveAll(s.dir)
 }
 
 // hooksDir makes the directory with the hook by which Podman lets us say what
@@ -172,10 +185,7 @@ func (h *Host) stopService() error {
 	if s == nil {
 		return nil
 	}
-	s.api.close()
-	s.cancel()
-	<-s.ended
-	return os.RemoveAll(s.dir)
+	return s.end()
 }
 
 // ImageConfig is what an imported image says about itself. Podman's import
