@@ -13,10 +13,21 @@ func lockRun(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, &Error{Kind: User, Tried: "open the run directory", On: dir, Why: err, Do: "name a directory with --run-dir"}
 	}
-	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := LockRun(opened); err != nil {
 		opened.Close()
-		return nil, &Error{Kind: Refused, Tried: "run in", On: dir, Why: errors.New("another podgrade is running rows in it"), Do: "wait until it has ended"}
+		return nil, &Error{Kind: Refused, Tried: "run in", On: dir, Why: err, Do: "wait until it has ended"}
 	}
 	return func() { opened.Close() }, nil
+}
+
+// ErrRunning: rows are being run in the directory.
+var ErrRunning = errors.New("another podgrade is running rows in it")
+
+// LockRun keeps every other podgrade from running rows in an open run directory
+// as long as it is open. ErrRunning when one does.
+func LockRun(dir *os.File) error {
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrRunning
+	}
+	return nil
 }

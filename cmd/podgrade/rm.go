@@ -102,6 +102,10 @@ func openRun(name string) (*openedRun, error) {
 		return nil, refuseRemoval(path, err, nameOne)
 	}
 	run := &openedRun{path: path, parent: parent, dir: dir}
+	if err := regrade.LockRun(dir); err != nil {
+		run.close()
+		return nil, refuseRemoval(path, err, "wait until it has ended, or end it")
+	}
 	if run.rows, err = countRows(dir); err != nil {
 		run.close()
 		return nil, refuseRemoval(path, err, nameOne)

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"podgrade/regrade"
+	"podgrade/tasks/record"
+)
+
+// A run that rows are run in is not removed under them, which would lose what
+// they come to; and no run begins in one that is being removed.
+func TestARunUnderWayIsNotRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.MkdirAll(filepath.Join(dir, "default", "task", "00"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, record.RunFile), []byte(`{"task_results": []}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	running, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := regrade.LockRun(running); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRun(dir); regrade.KindOf(err) != regrade.Refused || !errors.Is(err, regrade.ErrRunning) {
+		t.Errorf("while rows run: %v", err)
+	}
+	running.Close()
+	run, err := openRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.close()
+	other, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := regrade.LockRun(other); !errors.Is(err, regrade.ErrRunning) {
+		t.Errorf("while it is removed: %v", err)
+	}
+}
