@@ -228,6 +228,10 @@ func (e *execution) settle(ctx context.Context) error {
 		order.Capture, order.Ignore = e.workspace, notCaptured
 	}
 	settled, err := e.cell.Settle(ctx, order)
+	var fault *isolation.Fault
+	if errors.As(err, &fault) && fault.Kind == isolation.Evidence {
+		return &broken{record.Error, record.CategoryAgent, record.ComponentIteration, "what the agent left cannot be kept: " + err.Error()}
+	}
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,10 @@ func TestHowARowEnds(t *testing.T) {
 			text: agentOf("kill -9 $$") + sealedBusybox,
 			want: ended{record.Error, record.CategoryAgent, record.ComponentIteration, true, "exit code 137"},
 		},
+		"the agent takes its directory away": {
+			text: agentOf("cd / && rm -r /srv && echo x >/srv") + strings.Replace(sealedBusybox, "network: none", "network: none, working_dir: /srv/here", 1),
+			want: ended{record.Error, record.CategoryAgent, record.ComponentIteration, false, "not a directory"},
+		},
 		"the turn takes too long": {
 			text: agentOf("echo begun >begun.txt; (sleep 60 &) ; sleep 60") + sealedBusybox, change: func(t *tasks.Task) { t.RunLimits.TurnTimeout, t.RunLimits.TaskTimeout = 1, 30 },
 			want: ended{record.Error, record.CategoryTimeout, record.ComponentIteration, true, "turn_timeout"},
