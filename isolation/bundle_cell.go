@@ -151,6 +151,9 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 	if command.Stdin != nil {
 		input = bytes.NewReader(command.Stdin)
 	}
+	if command.Live != nil {
+		input = command.Live
+	}
 	if len(command.Stdin) > MaxStdin {
 		return Exit{}, fmt.Errorf("%w: the command's standard input has %d bytes, the limit is %d", ErrTooLarge, len(command.Stdin), MaxStdin)
 	}
@@ -165,6 +168,12 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 		defer cancel()
 	}
 	started := time.Now()
+	if command.Resized != nil {
+		var over context.CancelFunc
+		waiting, over = context.WithCancel(waiting)
+		defer over()
+		go resize(waiting, client, command.Resized)
+	}
 	answer, err := client.Feed(waiting, c.runRequest(command), input, protocol.Sinks{Stdout: command.Stdout, Stderr: command.Stderr})
 	switch {
 	case err == nil && answer.Failure != nil:
@@ -186,10 +195,23 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 	return Exit{}, c.lost(client, errors.New("its answer says nothing"))
 }
 
+// resize says each new size to the supervisor, until the command is over.
+func resize(ctx context.Context, client *protocol.Client, sizes <-chan Size) {
+	for {
+		select {
+		case size := <-sizes:
+			client.Do(ctx, protocol.Request{Op: protocol.OpResize, Size: &size}, protocol.Sinks{})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (c *cell) runRequest(command Command) protocol.Request {
 	return protocol.Request{Op: protocol.OpRun, Run: &protocol.Run{
 		Argv: command.Argv, Env: command.Env, Dir: command.Dir, Umask: 0o022, Timeout: command.Timeout,
 		Limits: commandLimits(c.order.Plan.Limits, c.host.hello.Rlimits), Landlock: true,
+		Live: command.Live != nil, Terminal: command.Terminal,
 	}}
 }
 

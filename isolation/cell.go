@@ -167,9 +167,19 @@ type Command struct {
 	Timeout time.Duration // 0: none
 	// Stdin is the whole standard input, at most MaxStdin bytes; nil: /dev/null.
 	Stdin []byte
+	// Live is standard input that is handed on as it comes, in place of Stdin; a
+	// Read that waits must end when it is closed. nil: none.
+	Live io.ReadCloser
+	// Terminal makes the three streams a terminal of that size, whose output is
+	// Stdout; nil: none. Resized tells how large it is from then on.
+	Terminal *Size
+	Resized  <-chan Size
 	// Stdout and Stderr receive the streams as they come; nil: dropped.
 	Stdout, Stderr io.Writer
 }
+
+// Size is that of a terminal.
+type Size = protocol.Size
 
 // Exit is how a command ended.
 type Exit struct {

@@ -463,10 +463,13 @@ func (g *grading) checked(v *Verdict) {
 	})
 }
 
+// noLogs go nowhere.
+func noLogs() *logs { return &logs{grade: &boundedLog{}, cell: &boundedLog{}} }
+
 // openLogs opens the logs of this grade; those of a check go nowhere.
 func (g *grading) openLogs() *logs {
 	if g.options.Check {
-		return &logs{grade: &boundedLog{}, cell: &boundedLog{}}
+		return noLogs()
 	}
 	return openLogs(g.row, g.warn)
 }

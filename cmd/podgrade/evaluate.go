@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -42,25 +43,31 @@ func evaluateCommand() *cli.Command {
 		Usage:       "grade what an agent left in a row directory",
 		ArgsUsage:   "ROW... | RUN... | TASK DIR",
 		Description: evaluateHelp,
-		Flags: append(layers.layerFlags(),
-			&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
-			&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
-			imageDriftFlag(),
-			&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
-			engineFlag(),
-			scratchFlag(),
-			&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
-			viewFlag(),
-			&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
+		Flags: slices.Concat(layers.layerFlags(), gradeFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "run-dir", Usage: "write the record of a DIR that no run has left to `PATH`", DefaultText: "a new one in " + runsDir},
 			&cli.BoolFlag{Name: "check", Usage: "grade again, write nothing, and show what differs from the recorded verdict"},
 			&cli.BoolFlag{Name: "in-place", Usage: "as in upstream; a grade always works on a private view of the workspace, so it changes nothing"},
 			&cli.BoolFlag{Name: "copy", Usage: "as in upstream, and no other than --in-place: the view leaves nothing out"},
 			parallelFlag(),
 			jsonEventsFlag(),
-		),
+		}),
 		OnUsageError: usageError,
 		Action:       func(c *cli.Context) error { return evaluate(c, layers) },
+	}
+}
+
+// gradeFlags are the options of every verb that opens a grading cell of a row.
+func gradeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
+		&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
+		imageDriftFlag(),
+		&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
+		engineFlag(),
+		scratchFlag(),
+		&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
+		viewFlag(),
+		&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrClosed is wrapped by every error of a Client whose channel ended: the
@@ -53,9 +54,10 @@ type call struct {
 	files []File
 	done  chan Answer
 
-	feeding sync.Mutex // held while the input is read
-	fed     bool       // read no more of it
-	source  error      // why it could not be read
+	feeding sync.Mutex  // held while the input is read
+	fed     bool        // read no more of it
+	over    atomic.Bool // it was closed, for there is an answer
+	source  error       // why it could not be read
 }
 
 // NewClient starts to read r, the supervisor's output. Frames are written to w.
@@ -154,7 +156,8 @@ func (c *Client) Do(ctx context.Context, q Request, sinks Sinks) (Answer, error)
 }
 
 // Feed is Do for a request with input, which is read to its end; nil: there is
-// none. After Feed returned it is not read any more.
+// none. After Feed returned it is not read any more. An input that can be closed
+// is closed once there is an answer, which must end a read that waits.
 func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sinks) (Answer, error) {
 	q.Input = input != nil
 	k := &call{sinks: sinks, path: q.Path, done: make(chan Answer, 1)}
@@ -171,8 +174,17 @@ func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sin
 	if input != nil {
 		go c.feed(k, id, input)
 	}
+	over := func() {}
+	if live, ok := input.(io.Closer); ok {
+		over = func() { // before anybody waits for a read
+			k.over.Store(true)
+			live.Close()
+		}
+		defer over()
+	}
 	select {
 	case a := <-k.done:
+		over()
 		return a, k.failed()
 	case <-c.done:
 	case <-ctx.Done():
@@ -180,6 +192,7 @@ func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sin
 	}
 	select { // the answer may have been the last frame
 	case a := <-k.done:
+		over()
 		return a, k.failed()
 	default:
 		return Answer{}, c.Err()
@@ -404,6 +417,8 @@ func (k *call) take(input io.Reader, buf []byte) (int, Stream) {
 	case io.EOF:
 		return n, InputEnd
 	}
-	k.source = fmt.Errorf("%w: %w", ErrSource, err)
+	if !k.over.Load() {
+		k.source = fmt.Errorf("%w: %w", ErrSource, err)
+	}
 	return 0, InputVoid
 }

@@ -24,6 +24,7 @@ const (
 	OpKillAll Op = "killall" // end every process but the supervisor
 	OpRecord  Op = "record"  // hand the calls of recorded commands to the host from now on
 	OpOpen    Op = "open"    // try system calls that must be refused
+	OpResize  Op = "resize"  // say how large the terminal of the cell is now
 )
 
 // Request is one question of the host. IDs are chosen by the host and are not
@@ -38,6 +39,8 @@ type Request struct {
 	// standard input of OpRun, at most MaxStdin, or the content of OpPut. They
 	// follow even when the answer comes first.
 	Input bool `json:"input,omitempty"`
+	// Size is what OpResize says.
+	Size *Size `json:"size,omitempty"`
 	// Calls are the names of the system calls to try, of OpOpen.
 	Calls []string `json:"calls,omitempty"`
 }
@@ -61,6 +64,18 @@ type Run struct {
 	// Landlock gives the command a Landlock domain of its own where the kernel
 	// has it, so that what one command left behind cannot trace the next.
 	Landlock bool `json:"landlock"`
+	// Live hands the input on as it comes, while the command runs: it is of any
+	// length, but no more than MaxStdin of it waits for the command.
+	Live bool `json:"live,omitempty"`
+	// Terminal makes all three streams a terminal of this size, the controlling
+	// one of the command's session; what is printed arrives as Stdout. nil: none.
+	Terminal *Size `json:"terminal,omitempty"`
+}
+
+// Size is that of a terminal.
+type Size struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
 }
 
 // Limit is one resource limit, soft and hard alike. Resource is the Linux

@@ -183,6 +183,10 @@ func ParseRequest(payload []byte) (Request, error) {
 		if q.Path == nil || q.Put == nil || !q.Put.valid() || q.Input != (q.Put.Type == Regular) {
 			return Request{}, fmt.Errorf("%w: request %d puts nothing that can be made", ErrFrame, q.ID)
 		}
+	case OpResize:
+		if q.Size == nil {
+			return Request{}, fmt.Errorf("%w: request %d names no size", ErrFrame, q.ID)
+		}
 	case OpKillAll, OpRecord:
 	case OpOpen:
 		if len(q.Calls) == 0 || len(q.Calls) > maxCalls {

@@ -19,6 +19,8 @@ type command struct {
 	input *os.File      // writing end of its standard input; nil: it has none
 	eof   chan struct{} // twice: both outputs are at their end
 	pipes [2]*os.File   // reading ends of its outputs
+
+	terminal *terminal // in place of pipes; nil: none
 }
 
 // outcome is what has been seen of a command so far.
@@ -34,9 +36,12 @@ func (o *outcome) done() bool { return o.ended && o.eofs == 2 }
 
 // run carries OpRun out.
 func (s *supervisor) run(id uint32, r *protocol.Run, in *inbox) protocol.Answer {
-	stdin, err := in.gather()
-	if err != nil {
-		return failed(protocol.Broken, "start the command: %v", err)
+	var stdin []byte
+	if !r.Live {
+		var err error
+		if stdin, err = in.gather(); err != nil {
+			return failed(protocol.Broken, "start the command: %v", err)
+		}
 	}
 	for _, list := range [][]string{r.Argv, r.Env, {r.Dir}} {
 		for _, word := range list {
@@ -46,15 +51,29 @@ func (s *supervisor) run(id uint32, r *protocol.Run, in *inbox) protocol.Answer 
 		}
 	}
 	began, before := time.Now(), s.attempts()
-	c, failure := s.start(id, r, stdin)
+	c, failure := s.startAny(id, r, stdin)
 	if failure != nil {
 		return protocol.Answer{Failure: failure}
+	}
+	if r.Live && in != nil {
+		go c.feed(in)
 	}
 	o := s.wait(c, r.Timeout)
 	c.close()
 	o.exit.NoRoutes = s.attempts() - before
 	o.exit.Duration = time.Since(began)
 	return protocol.Answer{Exit: &o.exit}
+}
+
+// startAny starts the command with a terminal or with pipes.
+func (s *supervisor) startAny(id uint32, r *protocol.Run, stdin []byte) (*command, *protocol.Failure) {
+	if r.Terminal != nil {
+		return s.startOnTerminal(id, r)
+	}
+	if r.Live {
+		stdin = []byte{}
+	}
+	return s.start(id, r, stdin)
 }
 
 // start starts the command, with pipes for its output, and one for its input
@@ -85,6 +104,8 @@ func (s *supervisor) start(id uint32, r *protocol.Run, stdin []byte) (*command, 
 	c := &command{exit: exit, eof: make(chan struct{}, 2)}
 	if stdin != nil {
 		c.input = pollable(writes[2])
+	}
+	if stdin != nil && !r.Live {
 		go func() { // as fast as the command reads; close ends it
 			_, _ = c.input.Write(stdin)
 			c.input.Close()
@@ -102,6 +123,10 @@ func (s *supervisor) start(id uint32, r *protocol.Run, stdin []byte) (*command, 
 func (c *command) close() {
 	for _, pipe := range c.pipes {
 		pipe.Close()
+	}
+	if c.terminal != nil {
+		c.terminal.close()
+		return
 	}
 	if c.input != nil {
 		c.input.Close()
@@ -136,6 +161,7 @@ func (s *supervisor) wait(c *command, timeout time.Duration) *outcome {
 	}
 	o.exit.TimedOut, o.exit.Held = true, o.ended
 	o.exit.Stuck = !s.processes.endAll(endPatience)
+	c.terminal.hangUp()
 	for _, pipe := range c.pipes {
 		_ = pipe.SetReadDeadline(time.Now().Add(lastWords))
 	}
@@ -155,6 +181,7 @@ func (c *command) until(o *outcome, timer <-chan time.Time) bool {
 		case o.status = <-c.exit:
 			o.ended = true
 			o.exit.Code, o.exit.Signal = exitCode(o.status)
+			c.terminal.hangUp()
 		case <-c.eof:
 			o.eofs++
 		case <-timer:

@@ -48,6 +48,7 @@ type fate struct {
 type birth struct {
 	files      [3]int // its standard streams
 	landlock   int    // ruleset; -1: none
+	terminal   bool   // files[0] becomes the controlling terminal
 	dir        *byte
 	umask      uintptr
 	limits     []limit
@@ -63,7 +64,7 @@ type limit struct {
 
 // newBirth prepares the start of a command.
 func newBirth(r *protocol.Run, files [3]int, ruleset int) (*birth, *mishap) {
-	b := &birth{files: files, landlock: -1, umask: uintptr(r.Umask & 0o777)}
+	b := &birth{files: files, landlock: -1, terminal: r.Terminal != nil, umask: uintptr(r.Umask & 0o777)}
 	if r.Landlock {
 		b.landlock = ruleset
 	}
@@ -155,6 +156,11 @@ func (b *birth) vfork(f *fate) (pid, errno uintptr) {
 	}
 	for i := 0; i < len(b.files); i++ {
 		if _, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(b.files[i]), uintptr(i), 0); e != 0 {
+			goto failed
+		}
+	}
+	if b.terminal {
+		if _, _, e = syscall.RawSyscall(syscall.SYS_IOCTL, 0, syscall.TIOCSCTTY, 0); e != 0 {
 			goto failed
 		}
 	}

@@ -58,6 +58,7 @@ type supervisor struct {
 	mu       sync.Mutex
 	underWay map[uint32]bool
 	inboxes  map[uint32]*inbox // of requests whose input has not ended
+	terminal *terminal         // of the newest command that has one
 }
 
 // Main is podgrade-init, called as argv[0]: it returns its exit status.
@@ -234,6 +235,8 @@ func (s *supervisor) answer(q protocol.Request, in *inbox) {
 		a.Kill = s.killAll()
 	case protocol.OpRecord:
 		a = s.record()
+	case protocol.OpResize:
+		a = s.resize(q.Size)
 	case protocol.OpOpen:
 		a = open(q.Calls)
 	}
