@@ -31,7 +31,7 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, TimingsMS: map[string]float64{}}
 	choose(c)
 	c.limit()
-	if err := errors.Join(c.limitsFault(), c.stateFault(), c.workingDirFault()); err != nil {
+	if err := errors.Join(c.limitsFault(), c.findState(), c.workingDirFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.boot(ctx); err != nil {

@@ -206,8 +206,9 @@ type Made struct {
 	LimitsAsked   oci.Limits         `json:"limits_asked"`
 	LimitsKept    []string           `json:"limits_enforced"`
 	LimitsNotKept []string           `json:"limits_not_enforced"`
-	StateProblem  string             `json:"-"`               // why an execute cell can keep no state layer; "": it can
-	Shell         string             `json:"shell,omitempty"` // "" when the image has none
+	ReplacedTools []string           `json:"replaced_tools,omitempty"` // programs of the image that the state layer replaces, deletes or hides
+	StateProblem  string             `json:"-"`                        // why an execute cell can keep no state layer; "": it can
+	Shell         string             `json:"shell,omitempty"`          // "" when the image has none
 	Home          string             `json:"home"`
 	TimingsMS     map[string]float64 `json:"timings_ms"`
 }

@@ -231,3 +231,13 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 	l.left -= len(p)
 	return l.w.Write(p)
 }
+
+// searchPath is the image's own PATH; "" when its configuration has none.
+func (i Image) searchPath() string {
+	for _, entry := range slices.Backward(i.Env) {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -86,7 +86,7 @@ func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
 		return StateLayer{Problem: problem}, nil
 	}
 	pin := c.order.Image.Pin
-	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String(), Root: &worker.Root{Layers: c.order.Image.Layers}})
+	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String(), SearchPath: c.order.Image.searchPath(), Root: &worker.Root{Layers: c.order.Image.Layers}})
 	var failed *workerError
 	if errors.As(err, &failed) && failed.cause.Workspace {
 		return StateLayer{Problem: failed.Error()}, nil // no fault of the host's

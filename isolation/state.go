@@ -137,15 +137,21 @@ func removeStateDir(ctx context.Context, o Options, dir string) error {
 	return nil
 }
 
-// stateFault refuses an order for a state layer that is not there.
-func (c *cell) stateFault() error {
+// findState looks for the state layer of the order, and notes what it replaces.
+// It refuses an order for one that is not there.
+func (c *cell) findState() error {
 	id := c.order.State
 	if id == "" {
 		return nil
 	}
-	if _, err := readState(c.host.stateDir(id)); err != nil {
+	state, err := readState(c.host.stateDir(id))
+	if err != nil {
 		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: fmt.Errorf("%w in %s", err, c.host.options.Scratch),
 			Do: "use the --scratch that the row was executed with, or execute the row again"}
+	}
+	c.made.ReplacedTools = state.Replaced
+	if state.ReplacedMore > 0 {
+		c.made.ReplacedTools = append(c.made.ReplacedTools, fmt.Sprintf("and %d more", state.ReplacedMore))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type place struct {
 	attempts atomic.Uint64  // to reach a network
 	remade   atomic.Int64   // cells that a command ended
 	made     isolation.Made // for the cell
+	shadows  []string       // what stands in front of programs of the image
 	places   isolation.Places
 }
 
@@ -59,9 +61,18 @@ func (p *place) current(ctx context.Context) (isolation.Cell, []string, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, cell.Close())
 	}
+	hidden, err := p.around.shadows(ctx, cell, p.image, env)
+	if err != nil {
+		return nil, nil, errors.Join(err, cell.Close())
+	}
 	p.cell, p.env, p.made, p.places = cell, env, cell.Made(), cell.Places()
+	p.shadows = hidden
 	return cell, env, nil
 }
+
+// replaced are the programs of the pinned image that commands did not get as
+// the image has them.
+func (p *place) replaced() []string { return slices.Concat(p.made.ReplacedTools, p.shadows) }
 
 // finish ends the place after the last question. It fails when the image is no
 // longer whole: no verdict may be made of what was seen.

@@ -167,6 +167,7 @@ func (g *grading) stamp(o outcome) {
 	}
 	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))
 	setText(info, record.GradedWithoutVariables, policy.Names(g.accepted.Withheld()))
+	setText(info, record.GradedWithReplacedTools, policy.Names(o.spot.replaced()))
 	if dir := g.otherWorkspace(); dir != "" {
 		info.Set(record.GradedOtherWorkspace, dir)
 	}

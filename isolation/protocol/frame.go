@@ -18,7 +18,7 @@ import (
 
 // Version of the protocol. Host and supervisor are installed together and must
 // agree exactly.
-const Version = 2
+const Version = 3
 
 // MaxFrame is the largest frame either side accepts, in bytes.
 const MaxFrame = 1 << 20

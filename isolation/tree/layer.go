@@ -61,9 +61,14 @@ const xattrRecord = "PODGRADE.xattr."
 // WriteLayer writes the upper directory dir of an overlay as the one archive
 // that stands for it: entries sorted by name, nothing of this host or of the
 // time of writing in it, whiteouts as OCI layers have them. Of the root itself
-// only what it holds counts.
-func WriteLayer(ctx context.Context, to io.Writer, dir int) (Layer, error) {
-	l := &layerWriter{ctx: ctx, tar: tar.NewWriter(to), links: map[FileID]string{}}
+// only what it holds counts. notice is told of every path that is changed,
+// deleted, or a directory that hides all that lies below it, without a slash in
+// front; nil: nobody is told.
+func WriteLayer(ctx context.Context, to io.Writer, dir int, notice func(path string)) (Layer, error) {
+	if notice == nil {
+		notice = func(string) {}
+	}
+	l := &layerWriter{ctx: ctx, tar: tar.NewWriter(to), links: map[FileID]string{}, notice: notice}
 	root, err := rootOf(dir)
 	if err != nil {
 		return l.layer, err
@@ -78,9 +83,13 @@ type layerWriter struct {
 	links     map[FileID]string
 	layer     Layer
 	pathBytes int
+	notice    func(path string)
 }
 
 func (l *layerWriter) changed(list *[]string, path string) {
+	if !strings.HasSuffix(path, "/") { // a directory that is there now takes nothing away
+		l.notice(path)
+	}
 	path = cut("/" + path)
 	if len(l.layer.Changed)+len(l.layer.Deleted) >= maxPaths || l.pathBytes+len(path) > maxPathBytes {
 		l.layer.More++
@@ -140,6 +149,7 @@ func (l *layerWriter) directory(d *directory, path string, st *unix.Stat_t) erro
 		return err
 	}
 	if opaque(attrs) {
+		l.notice(path)
 		h := &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: path + "/" + opaqueName, ModTime: time.Unix(0, 0)}
 		if err := l.write(d, "", h); err != nil {
 			return err

@@ -41,7 +41,7 @@ func upperDirectory(t testing.TB) string {
 func layerOf(t testing.TB, dir string) (tree.Layer, []byte) {
 	t.Helper()
 	var out bytes.Buffer
-	layer, err := tree.WriteLayer(t.Context(), &out, openDir(t, dir))
+	layer, err := tree.WriteLayer(t.Context(), &out, openDir(t, dir), nil)
 	must(t, err)
 	return layer, out.Bytes()
 }

@@ -36,6 +36,10 @@ type StateInfo struct {
 	Bytes   int64     `json:"bytes"` // of regular files
 	Image   string    `json:"image"` // the pin it lies above
 	Made    time.Time `json:"made"`
+	// Replaced are programs of the image, and what they are started by, that the
+	// layer replaces, deletes or stands in front of, at most mostReplaced.
+	Replaced     []string `json:"replaced_tools,omitempty"`
+	ReplacedMore int      `json:"replaced_tools_more,omitempty"` // beyond these
 }
 
 // upperDir is where what changes in the cell's root is, "" when nobody knows.
@@ -71,7 +75,7 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := c.letGo(r.Root); err != nil {
 		return err
 	}
-	layer, diffID, err := c.canonical(ctx, upper)
+	layer, diffID, tools, err := c.canonical(ctx, upper, r.SearchPath)
 	if err != nil {
 		return treeFault("keep what changed outside of the workspace", err)
 	}
@@ -86,7 +90,7 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := takeUpper(ctx, upper, StateLayerDir(dir)); err != nil {
 		return fmt.Errorf("make the state layer: %w", err)
 	}
-	info := StateInfo{DiffID: diffPrefix + diffID, Entries: layer.Entries, Bytes: layer.Bytes, Image: r.Pin, Made: time.Now().UTC()}
+	info := StateInfo{DiffID: diffPrefix + diffID, Entries: layer.Entries, Bytes: layer.Bytes, Image: r.Pin, Made: time.Now().UTC(), Replaced: tools.found, ReplacedMore: tools.more}
 	answer.State = &StateMade{StateInfo: info, Changed: layer.Changed, Deleted: layer.Deleted, More: layer.More}
 	return s.store(dir, diffID, info)
 }
@@ -134,20 +138,25 @@ func takeUpper(ctx context.Context, upper, to string) error {
 
 const diffPrefix = "sha256:"
 
-// canonical takes away what is no change, and gives the rest its name.
-func (c *cell) canonical(ctx context.Context, upper string) (layer tree.Layer, diffID string, err error) {
+// canonical takes away what is no change, gives the rest its name, and finds
+// the tools of the image that it touches.
+func (c *cell) canonical(ctx context.Context, upper, searchPath string) (layer tree.Layer, diffID string, tools *toolbox, err error) {
 	fd, err := openDirectory(upper)
 	if err != nil {
-		return layer, "", err
+		return layer, "", nil, err
 	}
 	defer unix.Close(fd)
-	err = c.withLower(0, func(lower int) error { return tree.Prune(ctx, fd, lower, c.marks) })
-	if err != nil {
-		return layer, "", err
-	}
 	sum := sha256.New()
-	layer, err = tree.WriteLayer(ctx, sum, fd)
-	return layer, hex.EncodeToString(sum.Sum(nil)), err
+	err = c.withLower(0, func(lower int) error {
+		err := tree.Prune(ctx, fd, lower, c.marks)
+		if err != nil {
+			return err
+		}
+		tools = openToolbox(lower, searchPath)
+		layer, err = tree.WriteLayer(ctx, sum, fd, tools.notice)
+		return err
+	})
+	return layer, hex.EncodeToString(sum.Sum(nil)), tools, err
 }
 
 // withLower calls f with the root of the layers below the cell's upper

@@ -71,6 +71,7 @@ type Request struct {
 	Upper      string          `json:"upper,omitempty"`       // OpAdopt: the container's upper directory, where an overlay has one
 	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
 	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
+	SearchPath string          `json:"search_path,omitempty"` // OpKeep: the image's own PATH
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace: the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
