@@ -104,6 +104,14 @@ func (a Accepted) Place() Place { return a.place }
 // Image is the reference to look the image up by when it is not pinned.
 func (a Accepted) Image() string { return a.terms.image }
 
+// State is the state layer to grade with; "": none.
+func (a Accepted) State() string {
+	if !a.made {
+		return ""
+	}
+	return a.terms.state
+}
+
 // Drift tells whether another image of the pinned one's name will do.
 func (a Accepted) Drift() bool { return a.made && a.terms.drift }
 

@@ -11,6 +11,7 @@ type Kind string
 // The kinds of grants.
 const (
 	Image        Kind = "image"        // a cell of an image is started
+	StateLayer   Kind = "state layer"  // the cell's root begins with what an agent changed
 	Capabilities Kind = "capabilities" // of the commands in a cell
 	Network      Kind = "network"      // of a cell
 	Variable     Kind = "variable"     // a variable of this host enters a cell

@@ -26,8 +26,9 @@ type terms struct {
 	commands     []Grant
 	judges       []Grant
 	image        string
-	pulls        bool // the image may be fetched
-	drift        bool // another image of the pinned one's name will do
+	pulls        bool   // the image may be fetched
+	state        string // diff id of the state layer; "": none
+	drift        bool   // another image of the pinned one's name will do
 	capabilities []string
 	network      oci.Network
 	variables    []string // names, all set here
@@ -113,6 +114,9 @@ func (t *terms) recordedImage(r Request) error {
 			reason += ", or where it is gone of the one that has its name now"
 		}
 		t.add(Image, r.Pin.String(), reason)
+		if t.state = r.State; t.state != "" {
+			t.add(StateLayer, t.state, "what an agent changed outside of its workspace lies over the image, as this host kept it")
+		}
 	case docker.DockerfilePath != "":
 		return &Refusal{
 			What: "the row's image was built from " + docker.DockerfilePath + " and the record does not say which image that gave",

@@ -100,6 +100,13 @@ func TestGrants(t *testing.T) {
 			r.Pin = oci.Pin{Reference: "image:1", ID: strings.Repeat("a", 64), Platform: "linux/amd64"}
 		},
 			"image=image:1 (id aaaaaaaaaaaa, linux/amd64); capabilities=...; path=...; variable=API_KEY; command=test -f x"},
+		{"a state layer", func(r *Request) {
+			r.Pin = oci.Pin{Reference: "image:1", ID: strings.Repeat("a", 64), Platform: "linux/amd64"}
+			r.State = "sha256:1"
+		},
+			"image=image:1 (id aaaaaaaaaaaa, linux/amd64); state layer=sha256:1; capabilities=...; path=...; variable=API_KEY; command=test -f x"},
+		{"a state layer over nothing that is pinned", func(r *Request) { r.State = "sha256:1" },
+			"image=image:1; capabilities=...; path=...; variable=API_KEY; command=test -f x"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -203,7 +210,7 @@ func TestAHostThatOnlyReads(t *testing.T) {
 
 func TestTheZeroValueAllowsNothing(t *testing.T) {
 	var a Accepted
-	if a.Valid() || a.Runs() || a.Network() != oci.Sealed || len(a.Capabilities()) != 0 || len(a.Env()) != 0 || a.TaskDir() != "" {
+	if a.Valid() || a.Runs() || a.Network() != oci.Sealed || len(a.Capabilities()) != 0 || len(a.Env()) != 0 || a.TaskDir() != "" || a.State() != "" {
 		t.Errorf("%+v", a)
 	}
 }

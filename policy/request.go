@@ -37,6 +37,8 @@ type Request struct {
 	HostAllowed bool
 	// Pin is what the record says about the image; it need not be Known.
 	Pin oci.Pin
+	// State is the diff id of the state layer that the record names; "": none.
+	State string
 	// ImageDrift: the operator accepts another image of the pinned one's name
 	// where that one is gone (--allow-image-drift).
 	ImageDrift bool

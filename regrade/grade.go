@@ -323,6 +323,7 @@ func (g *grading) consent() error {
 		Place:           place,
 		HostAllowed:     g.options.AllowHost,
 		Pin:             record.Pin(g.record.Environment),
+		State:           g.record.Environment.Text(record.StateDiffID),
 		ImageDrift:      g.options.ImageDrift,
 		RecordedNetwork: g.network() == NetworkRecorded,
 		TaskFile:        file,
@@ -552,7 +553,7 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	order.WorkingDir, order.Ignore = workingDirOf(g.task, spot.image), notCaptured
 	order.Image = asUser(spot.image, g.task)
 	if unpinned != record.Drift { // a state layer lies over its own image only
-		order.State = g.record.Environment.Text(record.StateDiffID)
+		order.State = g.accepted.State()
 	}
 	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
 	return spot, unpinned, nil
