@@ -17,6 +17,7 @@ import (
 type workerClient struct {
 	conn  *net.UnixConn
 	write sync.Mutex
+	greet chan worker.Reply // the first message, which may come before it is waited for
 
 	mu    sync.Mutex
 	next  uint64
@@ -26,8 +27,8 @@ type workerClient struct {
 }
 
 func newWorkerClient(conn *net.UnixConn) *workerClient {
-	c := &workerClient{conn: conn, calls: map[uint64]chan worker.Reply{}, gone: make(chan struct{})}
-	c.calls[0] = make(chan worker.Reply, 1) // its hello
+	c := &workerClient{conn: conn, calls: map[uint64]chan worker.Reply{}, gone: make(chan struct{}), greet: make(chan worker.Reply, 1)}
+	c.calls[0] = c.greet
 	go c.read()
 	return c
 }
@@ -65,10 +66,7 @@ func (c *workerClient) end(err error) {
 
 // hello waits for the worker's first message.
 func (c *workerClient) hello(ctx context.Context) (*worker.Hello, error) {
-	c.mu.Lock()
-	call := c.calls[0]
-	c.mu.Unlock()
-	r, err := c.await(ctx, call)
+	r, err := c.await(ctx, c.greet)
 	if err != nil {
 		return nil, err
 	}
