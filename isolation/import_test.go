@@ -61,7 +61,7 @@ func TestImageArchivesComeBackAsTheImagesTheyWere(t *testing.T) {
 					t.Errorf("%s: %+v, %v", name, found, err)
 				}
 			}
-			listed, err := h.Images(ctx(t))
+			listed, err := h.Images(ctx(t), false)
 			if err != nil || len(listed) != 1 || listed[0].Pin.ID != i.Pin.ID || listed[0].Bytes == 0 || listed[0].Made.IsZero() {
 				t.Fatalf("the list is %+v, %v", listed, err)
 			}

@@ -20,9 +20,11 @@ type Listed struct {
 	Made       time.Time `json:"made"`
 }
 
-// Images lists what Podman's store holds, the newest first.
-func (h *Host) Images(ctx context.Context) ([]Listed, error) {
-	lines, err := h.imageIDs(ctx)
+// Images lists what Podman's store holds, the newest first. Images without a
+// name are listed when all is set: for each of them Podman looks for its
+// descendants among all others, which takes minutes where there are hundreds.
+func (h *Host) Images(ctx context.Context, all bool) ([]Listed, error) {
+	lines, err := h.imageIDs(ctx, all)
 	if err != nil {
 		return nil, &Fault{Tried: "list the images", Why: err, Do: "see what `podman image ls` says"}
 	}
@@ -51,9 +53,13 @@ const mostListings = 5
 
 // imageIDs asks Podman for every id, one a line. Podman gives up the whole list
 // when an image is removed while it looks at the parents of another one.
-func (h *Host) imageIDs(ctx context.Context) (string, error) {
+func (h *Host) imageIDs(ctx context.Context, all bool) (string, error) {
+	args := []string{"image", "ls", "--quiet", "--no-trunc"}
+	if !all {
+		args = append(args, "--filter", "dangling=false")
+	}
 	for n := 1; ; n++ {
-		lines, said, code, err := h.runPodman(ctx, "image", "ls", "--quiet", "--no-trunc")
+		lines, said, code, err := h.runPodman(ctx, args...)
 		switch {
 		case err != nil || code == 0:
 			return string(lines), err

@@ -32,8 +32,9 @@ func imagesCommand() *cli.Command {
 		Description: imagesHelp,
 		Subcommands: []*cli.Command{
 			{
-				Name: "ls", Usage: "list the images of Podman's store",
+				Name: "ls", Usage: "list the images of Podman's store that have a name",
 				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "those without a name too, which takes Podman long"},
 					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 					scratchFlag(),
 				},
@@ -129,7 +130,7 @@ func listImages(c *cli.Context) error {
 		return usage(c, "images ls takes no arguments, and %d were given", c.NArg())
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
-		images, err := host.Images(ctx)
+		images, err := host.Images(ctx, c.Bool("all"))
 		switch {
 		case err != nil:
 			return err
