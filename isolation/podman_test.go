@@ -176,8 +176,10 @@ func TestAContainerWhoseSupervisorCannotStartIsRemoved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(broken, "podgrade-init"), []byte("no program\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(o.Libexec, "podgrade-worker"), filepath.Join(broken, "podgrade-worker")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"podgrade-worker", "podgrade-libpod"} {
+		if err := os.Symlink(filepath.Join(o.Libexec, name), filepath.Join(broken, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o.Libexec = broken
 	second := start(t, o)

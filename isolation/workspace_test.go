@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -259,40 +258,5 @@ func TestCellsDoNotDependOnTheCallersUmask(t *testing.T) {
 		if home := c.Made().Home; sh(t, c, "touch "+home+"/x").Code != 0 {
 			t.Errorf("HOME %s of user %q cannot be written", home, user)
 		}
-	}
-}
-
-// A tree that cannot be copied is the tree's fault, and nothing of it is left.
-func TestATreeTooDeepIsTheEvidencesFault(t *testing.T) {
-	dir := t.TempDir()
-	fd, err := unix.Open(dir, unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2100 {
-		err := unix.Mkdirat(fd, "d", 0o700)
-		if err == nil {
-			var next int
-			next, err = unix.Openat(fd, "d", unix.O_DIRECTORY, 0)
-			unix.Close(fd)
-			fd = next
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	unix.Close(fd)
-	o := order(t, as(t, ""))
-	o.Workspace = dir
-	began := time.Now()
-	_, err = host(t).Open(ctx(t), o)
-	if kind, text := faultKind(err), fmt.Sprint(err); kind != isolation.Evidence || !strings.Contains(text, "2000 directories deep") || len(text) > 1000 {
-		t.Errorf("opening it: kind %v, %.1000s", kind, text)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %v", took)
-	}
-	if err := host(t).Sweep(ctx(t), dir); err != nil {
-		t.Error(err)
 	}
 }
