@@ -8,6 +8,8 @@ DESTDIR  ?=
 FUZZTIME ?= 30s
 PACKAGES ?= ./...
 SOAK     ?= 20
+# Tests to leave out, as -skip takes them; none by default.
+SKIP     ?=
 
 # Pure Go, static, without the parts of the Podman bindings that need C.
 export CGO_ENABLED := 0
@@ -63,7 +65,7 @@ test demo bench cover soak:
 
 # Two packages at a time: most tests of cells wait for something half of theirs.
 test-here: build-test
-	$(GO) test -count=1 -p 2 -timeout 14m $(EXEC) $(PACKAGES)
+	$(GO) test -count=1 -p 2 -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(EXEC) $(PACKAGES)
 ifneq ($(and $(EXEC),$(filter ./...,$(PACKAGES))),)
 	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
 endif

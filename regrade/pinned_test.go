@@ -159,7 +159,7 @@ func TestAGradeCanNeitherBuildNorFetch(t *testing.T) {
 	for i := range engines.NumMethod() {
 		names = append(names, engines.Method(i).Name)
 	}
-	if got := strings.Join(names, " "); got != "Close HasState Hold Image ImageByPin Open OpenOnHost" {
+	if got := strings.Join(names, " "); got != "Close HasState Hold Image ImageByPin Lost Open OpenOnHost" {
 		t.Errorf("a grade can %s: say what each new one starts", got)
 	}
 	c := newCase(t, fixture.Pinned, nil)

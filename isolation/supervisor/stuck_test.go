@@ -76,7 +76,9 @@ func TestAStoppedStartIsEnded(t *testing.T) {
 	if !p.endAll(10 * time.Second) {
 		t.Error("it was not ended")
 	}
-	p.starting.RLock() // and the next one can start
+	if !p.starting.TryRLock() {
+		t.Error("the next one cannot start")
+	}
 	p.starting.RUnlock()
 
 	p.starting.RLock()
@@ -85,6 +87,10 @@ func TestAStoppedStartIsEnded(t *testing.T) {
 		t.Error("what cannot be ended is said to have been")
 	}
 	p.starting.RUnlock()
-	p.starting.Lock() // the end that was given up does not keep it
+	for deadline := time.Now().Add(10 * time.Second); !p.starting.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the end that was given up keeps it")
+		}
+	}
 	p.starting.Unlock()
 }
