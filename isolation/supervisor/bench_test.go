@@ -20,7 +20,7 @@ func BenchmarkCommand(b *testing.B) {
 // BenchmarkStart is the supervisor's life without a command, on the host: from
 // exec over the greeting to its end.
 func BenchmarkStart(b *testing.B) {
-	hello := frame('H', `{"version":2,"nonce":"n"}`)
+	hello := greeting()
 	for b.Loop() {
 		cmd := launch(b, onHost)
 		cmd.Stdin = bytes.NewReader(hello)

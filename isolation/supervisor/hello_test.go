@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -20,8 +21,13 @@ func frame(kind byte, payload string) []byte {
 	return append(append(b, kind), payload...)
 }
 
+// greeting is the host's first frame, in the protocol's present version.
+func greeting() []byte {
+	return frame('H', fmt.Sprintf(`{"version":%d,"nonce":"n"}`, protocol.Version))
+}
+
 func TestHello(t *testing.T) {
-	hello := frame('H', `{"version":2,"nonce":"n"}`)
+	hello := greeting()
 	for _, test := range []struct {
 		name   string
 		input  []byte
