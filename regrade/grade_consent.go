@@ -1,0 +1,140 @@
+package regrade
+
+import (
+	"fmt"
+	"strings"
+
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+)
+
+// where routes the grade (spec/regrade.md 1.2).
+func (g *grading) where() (policy.Place, error) {
+	if g.options.AllowHost || g.task.Sandbox.Driver == tasks.DriverTempdir && !g.executedInCell() {
+		return policy.OnHost, nil
+	}
+	if value, _ := g.options.Lookup(oci.EnvInContainer); value == "1" {
+		return "", &Error{Kind: Refused, Tried: "open a cell for", On: g.row.Dir,
+			Why: fmt.Errorf("%s=1 says that podgrade itself runs in a container", oci.EnvInContainer),
+			Do:  "unset it, or use --allow-host-grading to grade right here"}
+	}
+	return policy.InCell, nil
+}
+
+// executedInCell tells whether podgrade executed the row in a cell, which its
+// driver does not say: tempdir means the host to upstream.
+func (g *grading) executedInCell() bool {
+	_, onHost := g.record.Environment.Get(record.ExecutedOnHost)
+	return !onHost && record.Pin(g.record.Environment).Known()
+}
+
+// checkFair refuses a row whose cell this release cannot make: the verdict of
+// another cell would say nothing about the row, and no stamp says so.
+func (g *grading) checkFair(place policy.Place) error {
+	if place == policy.OnHost {
+		return nil
+	}
+	var needs []string
+	need := func(what, value string) {
+		if value != "" {
+			needs = append(needs, what+" "+policy.Neutral(value))
+		}
+	}
+	if podman := g.task.Sandbox.Podman; podman != nil {
+		if podman.ReadOnly {
+			need("a root file system", "that cannot be written")
+		}
+	}
+	if len(needs) == 0 {
+		return nil
+	}
+	return &Error{Kind: Refused, Tried: "open a cell for", On: g.row.Dir,
+		Why: fmt.Errorf("the record names %s, and this release cannot give that to a grading cell", strings.Join(needs, ", ")),
+		Do:  "use the release of podgrade that executed the row, or grade with --allow-host-grading"}
+}
+
+func (g *grading) consent() error {
+	place, err := g.where()
+	if err != nil {
+		return err
+	}
+	if err := g.checkFair(place); err != nil {
+		return err
+	}
+	file, err := g.taskFile()
+	if err != nil {
+		return err
+	}
+	answer := g.options.Answer
+	if g.options.Given != nil {
+		answer.TaskFile = true
+	}
+	searchPath := g.record.Environment.Text(record.CommandBasePath)
+	if g.options.Given != nil && !answer.RecordedCommands {
+		searchPath = "" // nobody is asked about what only the record says
+	}
+	g.accepted, err = policy.Consent(policy.Request{
+		Task:            g.task,
+		Phase:           oci.Grade,
+		Given:           g.options.Given != nil,
+		Place:           place,
+		HostAllowed:     g.options.AllowHost,
+		Pin:             record.Pin(g.record.Environment),
+		State:           g.record.Environment.Text(record.StateDiffID),
+		ImageDrift:      g.options.ImageDrift,
+		RecordedNetwork: g.network() == NetworkRecorded,
+		TaskFile:        file,
+		RunDir:          g.run(),
+		SearchPath:      searchPath,
+		PostRunDone:     g.postRunDone(),
+		Passed:          passed(g.record.Environment),
+		Lookup:          g.options.Lookup,
+	}, answer, g.options.Notice)
+	return err
+}
+
+// checkTaskFile refuses a recorded task file that is not the row's: the cell
+// would get the directory of something else, such as /etc, as its task
+// directory. It reads the file, so it is asked after consent.
+func (g *grading) checkTaskFile() error {
+	if g.accepted.TaskDir() == "" || g.options.Given != nil {
+		return nil
+	}
+	config, err := g.record.TaskConfig()
+	if err != nil {
+		return err
+	}
+	id, err := tasks.FileID(config.SourceFile)
+	if err == nil && id != g.task.TaskID && id != g.task.SuiteID {
+		err = fmt.Errorf("its task_id is %q, and the row is of %q", id, g.task.TaskID)
+	}
+	if err != nil {
+		return &Error{Kind: Refused, Tried: "use the recorded task file", On: config.SourceFile, Why: err,
+			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
+	}
+	return nil
+}
+
+// network is one of the networks that can be chosen for a grade.
+func (g *grading) network() string {
+	if g.options.Network == "" && g.options.Given != nil {
+		return g.options.Given.network()
+	}
+	return g.options.Network
+}
+
+// passed names the host variables that the agent's cell had; nil for a record
+// that does not say, as every record of coder-eval.
+func passed(info *record.Object) *[]string {
+	if value, ok := info.Value(record.Variables).Text(); ok {
+		names := strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		return &names
+	}
+	return nil
+}
+
+func (g *grading) postRunDone() bool {
+	return g.record.Get(record.FieldPostRunResults).Length() > 0
+}

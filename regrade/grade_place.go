@@ -1,0 +1,81 @@
+package regrade
+
+import (
+	"context"
+
+	"podgrade/isolation"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/record"
+)
+
+// networkWithheld tells whether the run had a network and this grade has none.
+func (g *grading) networkWithheld() bool {
+	network, _ := g.task.Network()
+	return g.accepted.Place() == policy.InCell && g.accepted.Network() == oci.Sealed && network != tasks.NetworkNone
+}
+
+// place makes the place where the row is graded; nothing is opened yet.
+func (g *grading) place(ctx context.Context, engines GradeEngines, view string) (spot *place, unpinned string, err error) {
+	spot = &place{accepted: g.accepted, whole: g.logs.whole, around: surroundings{
+		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
+		recorded: g.record.Environment.Text(record.CommandBasePath),
+	}}
+	order := isolation.Order{
+		Workspace: g.workspace,
+		View:      view,
+		TaskDir:   g.accepted.TaskDir(),
+		Reference: g.accepted.Reference(),
+		Hidden:    g.hidden(),
+		Log:       g.logs.cell,
+
+		RequireLimits: g.options.RequireLimits,
+		Plan: oci.Plan{
+			Phase:        oci.Grade,
+			Network:      g.accepted.Network(),
+			Capabilities: g.accepted.Capabilities(),
+			Limits:       limitsOf(g.task.Sandbox.Limits),
+		},
+	}
+	if g.accepted.Place() == policy.OnHost {
+		spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.OpenOnHost(ctx, order) }
+		return spot, "", nil
+	}
+	if spot.image, unpinned, err = g.image(ctx, engines); err != nil {
+		return nil, "", err
+	}
+	order.WorkingDir, order.Ignore = workingDirOf(g.task, spot.image), notCaptured
+	order.Image = asUser(spot.image, g.task)
+	if unpinned != record.Drift { // a state layer lies over its own image only
+		order.State = g.accepted.State()
+	}
+	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
+	return spot, unpinned, nil
+}
+
+// hidden are the directories that no view may show: the run, which holds the
+// records and workspaces of all rows, and above all the answers in them.
+func (g *grading) hidden() []string { return []string{g.run()} }
+
+// run is the directory of the run that the row belongs to.
+func (g *grading) run() string {
+	if g.options.Run != "" {
+		return g.options.Run
+	}
+	return record.RunOf(g.row.Dir, record.Identity{
+		VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate(),
+	})
+}
+
+// asUser is the image with the user that its task names instead.
+func asUser(image isolation.Image, task *tasks.Task) isolation.Image {
+	if podman := task.Sandbox.Podman; podman != nil && podman.User != "" && task.Sandbox.Driver != tasks.DriverTempdir {
+		image.User = podman.User
+	}
+	return image
+}
+
+func limitsOf(l tasks.Limits) oci.Limits {
+	return oci.Limits{MemoryMB: int64(l.MaxMemoryMB), CPUs: l.MaxCPUs, PIDs: int64(l.MaxPIDs)}
+}

@@ -1,0 +1,127 @@
+package regrade
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
+)
+
+// gaps says what the row may have had when the agent ran and a grade cannot
+// give it, where nothing is certain enough for a refusal or a stamp.
+func (g *grading) gaps() []string {
+	var gaps []string
+	for _, problem := range g.task.Warnings() {
+		gaps = append(gaps, "the recorded task: "+problem.Error())
+	}
+	if g.accepted.Runs() && g.accepted.TaskDir() == "" {
+		gaps = append(gaps, "the recorded task file is not on this host, or out of reach, so commands find no task directory")
+	}
+	for _, installed := range []struct {
+		what     string
+		packages *tasks.Packages
+		dir      string
+	}{
+		{"python", g.task.Sandbox.Python, ".venv"},
+		{"node", g.task.Sandbox.Node, "node_modules"},
+	} {
+		if installed.packages == nil || len(installed.packages.EnvPackages) == 0 || isDir(filepath.Join(g.workspace, installed.dir)) {
+			continue
+		}
+		gaps = append(gaps, fmt.Sprintf("the task installs %s packages and the workspace holds no %s: a grade installs nothing", installed.what, installed.dir))
+	}
+	return gaps
+}
+
+func (g *grading) read() error {
+	var err error
+	g.record, g.before, err = g.row.Read()
+	if errors.Is(err, record.ErrNoRecord) {
+		return &Error{Kind: User, Tried: "grade", On: g.row.Dir, Why: err,
+			Do: "name a row directory: RUN/VARIANT/TASK/NN"}
+	}
+	if err != nil {
+		kind, do := kindOfReading(err), "restore it, or execute the row again"
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			do = "grade it as the user who owns it, or make " + record.TaskFile + " readable"
+		case kind == Infrastructure:
+			do = "see to the disk, and grade it again"
+		}
+		return &Error{Kind: kind, Tried: "read the record of", On: g.row.Dir, Why: err, Do: do}
+	}
+	g.task, err = g.taskOf()
+	if err == nil && len(g.task.SuccessCriteria) == 0 {
+		err = errNoCriteria
+	}
+	if g.options.Check && !g.record.HasVerdict() {
+		return &Error{Kind: User, Tried: "check the verdict of", On: g.row.Dir, Why: errors.New("it has none"), Do: "grade it first, without --check"}
+	}
+	if err != nil {
+		return &Error{Kind: Refused, Tried: "rebuild the task from the record of", On: g.row.Dir, Why: err,
+			Do: "grade it by a task file (podgrade evaluate TASK ROW), or execute the row again"}
+	}
+	return authorErrors(g.row.Dir, g.task)
+}
+
+// kindOfReading tells a disk that gave an error from a record that is none: the
+// one may work the next time.
+func kindOfReading(err error) Kind {
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrPermission) {
+		return Infrastructure
+	}
+	return Refused
+}
+
+// taskOf is the task that the row is graded by.
+func (g *grading) taskOf() (*tasks.Task, error) {
+	if g.options.Given != nil {
+		return g.options.Given.task, nil
+	}
+	config, err := g.record.TaskConfig()
+	if err != nil {
+		return nil, err
+	}
+	return tasks.FromRecord(config.Resolved)
+}
+
+// taskFile is the path of the task file that the row is graded by.
+func (g *grading) taskFile() (string, error) {
+	if g.options.Given != nil {
+		return g.options.Given.path, nil
+	}
+	config, err := g.record.TaskConfig()
+	return config.SourceFile, err
+}
+
+// authorErrors refuses criteria that no cell is needed to find wrong, all of
+// them in one go.
+func authorErrors(dir string, task *tasks.Task) error {
+	var all *multierror.Error
+	for _, wrong := range criteria.Validate(task.SuccessCriteria) {
+		all = multierror.Append(all, wrong)
+	}
+	if all == nil {
+		return nil
+	}
+	all.ErrorFormat = oneALine
+	return &Error{Kind: TaskFault, Tried: "check the criteria of", On: dir, Why: all, Do: "correct the task file and execute the row again"}
+}
+
+// oneALine lists errors, each on a line of its own.
+func oneALine(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		b.WriteString("\n  - " + policy.Neutral(err.Error()))
+	}
+	return b.String()
+}
