@@ -58,6 +58,8 @@ type Request struct {
 	// PostRunDone: the record holds results of post_run, so that this grade
 	// does not run it again.
 	PostRunDone bool
+	// SignedBy is whose signature covers all that the record says.
+	SignedBy Signer
 	// Lookup finds a variable of this host; os.LookupEnv.
 	Lookup func(name string) (string, bool)
 }
