@@ -9,3 +9,10 @@ const (
 	Own      Signer = "own key"     // this user's own execute
 	Trusted  Signer = "trusted key" // one of the policy's list
 )
+
+// TrustedKey is a key of another user or machine that this user's policy
+// trusts, within the limits of Trusted.
+type TrustedKey struct {
+	Name string `yaml:"name" json:"name"`
+	Key  string `yaml:"key" json:"key"` // as ParseKey reads it: ed25519:BASE64
+}
