@@ -62,8 +62,8 @@ func beyond(t *testing.T) string {
 			}
 		}
 	}
-	t.Fatal("this test needs an IPv4 address on an interface without the default route, which .ci/as-user gives; " +
-		"by hand: sudo ip link add beyond type dummy; sudo ip address add 198.51.100.1/32 dev beyond; sudo ip link set beyond up")
+	rootPrepares(t, "an interface with an address and without the default route",
+		"sudo ip link add beyond type dummy; sudo ip address add 198.51.100.1/32 dev beyond; sudo ip link set beyond up")
 	return ""
 }
 
