@@ -115,8 +115,12 @@ func TestStat(t *testing.T) {
 		if c.kind.host || os.Getuid() != 0 {
 			owner = uid
 		}
+		group := owner
+		if c.kind.host {
+			group = uint32(os.Getgid())
+		}
 		want := protocol.File{Name: "link", Path: filepath.Join(base, "file"), Type: protocol.Regular, Mode: 0o4641, Size: 7,
-			UID: owner, GID: owner, ModTime: time.Unix(1e9, 123456789).UTC()}
+			UID: owner, GID: group, ModTime: time.Unix(1e9, 123456789).UTC()}
 		if a.File == nil || *a.File != want {
 			t.Errorf("got %+v, want %+v", a.File, want)
 		}
