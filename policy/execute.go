@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -51,7 +53,23 @@ func (t *terms) executing(r Request) error {
 		}
 	}
 	t.templates(r)
+	if s := r.Task.Simulation; s != nil && s.Enabled {
+		t.sends(s.Model, t.route(r), "the simulated user: sends what the agent says on your account")
+	}
+	t.timeouts(r)
 	return t.taskDirFor(r)
+}
+
+// timeouts adds what podgrade's own steps may take longer than usual.
+func (t *terms) timeouts(r Request) {
+	podman := r.Task.Sandbox.Podman
+	if podman == nil {
+		return
+	}
+	t.setup.Timeouts = podman.Timeouts
+	t.lasts("fetching the image", podman.Timeouts.Pull, usualTime)
+	t.lasts("building the image", podman.Timeouts.Build, usualTime)
+	t.lasts("starting the cell", podman.Timeouts.Start, usualTime)
 }
 
 // agent adds what the agent runs.
@@ -77,18 +95,28 @@ func (t *terms) agentCell(r Request) error {
 		return err
 	}
 	if podman := r.Task.Sandbox.Podman; podman != nil && podman.SetUID {
-		t.add(Capabilities, "set_uid", "programs of the image may gain the rights of their owner while the agent works")
+		t.add(Capabilities, setUID, "programs of the image may gain the rights of their owner while the agent works")
 	}
 	t.agentNetwork(r)
+	t.workingDirOf(r)
 	for _, mount := range r.docker().ExtraMounts {
-		reason := "the agent reads and writes it"
-		if strings.HasSuffix(mount, ":ro") {
-			reason = "the agent reads it"
-		}
-		t.add(Mount, mount, reason)
+		t.mount(mount)
 	}
 	return nil
 }
+
+// mount adds one mount, with the source as it resolves.
+func (t *terms) mount(mount string) {
+	source, inCell, _ := strings.Cut(mount, ":")
+	reason, subject := "the agent reads and writes it", ""
+	if strings.HasSuffix(inCell, ":ro") {
+		reason, subject = "the agent reads it", resolved(source)
+	}
+	t.about(Mount, resolved(source)+":"+inCell, reason, subject)
+}
+
+// setUID is the word for clearing no_new_privs.
+const setUID = "set_uid"
 
 // plannedImage adds the image that the execute phase starts from.
 func (t *terms) plannedImage(r Request) error {
@@ -99,9 +127,7 @@ func (t *terms) plannedImage(r Request) error {
 			t.add(Image, docker.DockerfilePath, "a cell of the image that was built from it is started")
 			return nil
 		}
-		build := docker.Build
-		t.setup.Dockerfile, t.setup.Build = docker.DockerfilePath, &build
-		t.add(Build, docker.DockerfilePath, "an image is built from it, with all of its directory, and a cell of the image is started")
+		t.build(docker)
 		return nil
 	case r.WantsDefaultImage() && r.DefaultImage == "":
 		t.add(Image, "the default image", "a cell of it is started; none is set here")
@@ -120,6 +146,29 @@ func (t *terms) plannedImage(r Request) error {
 	return nil
 }
 
+// build adds the build of the task's image: one entry, with all that it is given
+// (spec/regrade.md 2.4).
+func (t *terms) build(docker tasks.Docker) {
+	build := docker.Build
+	t.setup.Dockerfile, t.setup.Build = docker.DockerfilePath, &build
+	file := resolved(docker.DockerfilePath)
+	reason := "an image is built from it, with all of " + filepath.Dir(file) + ", and a cell of the image is started"
+	for _, name := range sorted(build.Args) {
+		reason += fmt.Sprintf("; argument %s=%s", name, build.Args[name])
+		os.Expand(build.Args[name], func(variable string) string {
+			t.keys = append(t.keys, variable)
+			return ""
+		})
+	}
+	for _, secret := range build.Secrets {
+		reason += "; secret " + secret
+	}
+	for _, arg := range build.ExtraArgs {
+		reason += "; option " + arg
+	}
+	t.add(Build, file, reason)
+}
+
 // agentNetwork adds the network of the agent's cell.
 func (t *terms) agentNetwork(r Request) {
 	network, _ := r.Task.Network()
@@ -133,7 +182,7 @@ func (t *terms) agentNetwork(r Request) {
 		t.add(Network, network, "the agent reaches every network but this host itself")
 	}
 	if hosts != "" {
-		t.add(Network, hosts, "the agent reaches these hosts through podgrade")
+		t.about(Network, hosts, "the agent reaches these hosts through podgrade", strings.Join(r.Task.Sandbox.Hosts(), "\x00"))
 	}
 }
 
@@ -149,22 +198,26 @@ func (t *terms) templates(r Request) {
 	for _, source := range r.Task.Sandbox.TemplateSources {
 		switch source.Type {
 		case tasks.TemplateDir:
-			t.add(Path, source.Path, "a template: the agent gets a copy")
+			t.add(Path, resolved(source.Path), "a template: the agent gets a copy")
 		case tasks.Repo:
-			t.command("git clone "+source.URL, "template_sources", r.Place)
+			t.command(clone(source), "template_sources", r.Place)
 		}
 	}
 	switch r.agent() {
 	case "", tasks.NoAgent, tasks.CommandLine, tasks.Oracle:
 		return // none of them reads a plugin
 	}
-	loader := &tasks.Loader{Env: r.Lookup}
-	for _, plugin := range r.Task.Agent.Plugins {
-		if dir, ok := loader.PluginDir(plugin, filepath.Dir(r.TaskFile)); ok {
-			t.setup.Plugins = append(t.setup.Plugins, dir)
-			t.add(Path, dir, "a plugin: the agent can read all of it")
-		}
+	t.setup.Plugins = t.agentFiles(r, r.Task.Agent, "of the agent")
+}
+
+// clone is how a repository is fetched: what names it is no option of git
+// (spec/regrade.md D-74).
+func clone(source tasks.TemplateSource) string {
+	line := "git clone -- " + source.URL
+	if source.Commit != "" {
+		line += " at " + source.Commit
 	}
+	return line
 }
 
 // taskDirFor adds the task directory where pre_run gets a copy of it.
@@ -194,6 +247,7 @@ type Setup struct {
 	Solution     string   // of the agent oracle, relative to the task directory
 	Dockerfile   string   // "": the image is not built
 	Build        *tasks.Build
+	Timeouts     tasks.Timeouts // of podgrade's own steps
 }
 
 func (r Request) agent() string {

@@ -117,7 +117,7 @@ func TestGrantsOfTheExecutePhase(t *testing.T) {
 			r.Task.Sandbox.Podman.Network = tasks.NetworkNone
 			r.Task.Sandbox.TemplateSources = tasks.TemplateSources{{Type: tasks.Repo, URL: "https://h/r"}, {Type: tasks.TemplateDir, Path: "/t"}, {Type: tasks.StarterFiles}}
 			r.Task.Agent.Plugins = []tasks.Plugin{{Path: plugin}, {Path: "/nonexistent"}}
-		}, "image=image:1; path=...; path=...; command=git clone https://h/r"},
+		}, "image=image:1; path=...; path=...; command=git clone -- https://h/r"},
 		"the oracle's solution": {func(r *Request) {
 			r.Task.Sandbox.Driver = tasks.DriverPodman
 			r.Task.Sandbox.Podman.Network, r.Task.Sandbox.Podman.Solution = tasks.NetworkNone, "solve.sh"

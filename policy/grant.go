@@ -20,31 +20,48 @@ const (
 	Build        Kind = "build"        // an image is built from a Dockerfile
 	Pull         Kind = "pull"         // an image is fetched from its registry
 	SearchPath   Kind = "search path"  // recorded directories come first on PATH on this host
+	WorkingDir   Kind = "directory"    // of the image, that commands work in
+	Limit        Kind = "limit"        // one that is lifted above what is usual
 	Judge        Kind = "judge"        // something is sent to a model on the caller's account
-	Command      Kind = "command"      // a recorded command line runs
+	Command      Kind = "command"      // a recorded command line runs in a cell
+	HostCommand  Kind = "host command" // a recorded command line runs on this host
 )
+
+// Kinds returns all kinds of grants.
+func Kinds() []Kind {
+	return []Kind{Image, StateLayer, Capabilities, Network, Variable, Path, Mount, Build, Pull, SearchPath, WorkingDir, Limit, Judge, Command, HostCommand}
+}
+
+// runs tells whether a command line runs by grants of the kind.
+func (k Kind) runs() bool { return k == Command || k == HostCommand }
 
 // Grant is one thing beyond the seal.
 type Grant struct {
-	Kind   Kind
-	Value  string // the image, variable, resolved path or command line
-	Reason string // in plain words: what happens with it
+	Kind   Kind   `json:"kind"`
+	Value  string `json:"value"`  // the image, variable, resolved path or command line
+	Reason string `json:"reason"` // in plain words: what happens with it
+
+	subject string // what a policy file is asked about, where it is not the value
 }
 
 // String is one line, safe to print.
 func (g Grant) String() string {
-	text := fmt.Sprintf("%s: %s", g.Kind, Clip(g.Value, 400))
+	text := fmt.Sprintf("%s: %s", g.Kind, Clip(g.Value, mostShown))
 	if g.Reason != "" {
 		text += " (" + Neutral(g.Reason) + ")"
 	}
 	return text
 }
 
+// mostShown bounds what a page shows of one value, in characters. Nobody reads
+// more, and how much is left out is said; the JSON form holds all of it.
+const mostShown = 400
+
 // Page lists grants for a person: the commands counted apart from the rest.
 func Page(grants []Grant) string {
 	var commands, rest []Grant
 	for _, g := range grants {
-		if g.Kind == Command {
+		if g.Kind.runs() {
 			commands = append(commands, g)
 		} else {
 			rest = append(rest, g)

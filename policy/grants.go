@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"podgrade/oci"
 	"podgrade/tasks"
@@ -25,21 +27,32 @@ type terms struct {
 	grants       []Grant
 	commands     []Grant
 	judges       []Grant
+	limits       []Grant
+	runs         bool     // some command runs, listed or not
+	keys         []string // variables that are read for a judge or a build, and enter no cell
 	image        string
-	pulls        bool   // the image may be fetched
-	state        string // diff id of the state layer; "": none
-	drift        bool   // another image of the pinned one's name will do
+	pin          oci.Pin // that the image is looked up by, where it is Known
+	pulls        bool    // the image may be fetched
+	state        string  // diff id of the state layer; "": none
+	drift        bool    // another image of the pinned one's name will do
 	capabilities []string
 	network      oci.Network
 	variables    []string // names, all set here
 	taskDir      string
 	reference    string
 	searchPath   []string
+	workingDir   string // in the image, or auto; "": the workspace is mounted
+	criteria     tasks.Criteria
+	postRun      []tasks.PostRun
 	setup        Setup // of the execute phase
 }
 
-func (t *terms) add(kind Kind, value, reason string) {
-	t.grants = append(t.grants, Grant{kind, value, reason})
+func (t *terms) add(kind Kind, value, reason string) { t.about(kind, value, reason, "") }
+
+// about adds a grant about which a policy file is asked by another word than its
+// value.
+func (t *terms) about(kind Kind, value, reason, subject string) {
+	t.grants = append(t.grants, Grant{Kind: kind, Value: value, Reason: reason, subject: subject})
 }
 
 func termsOf(r Request) (*terms, error) {
@@ -51,23 +64,25 @@ func termsOf(r Request) (*terms, error) {
 	if err := add(r); err != nil {
 		return nil, err
 	}
-	if len(t.commands) > 0 {
+	if t.runs {
 		t.variablesOf(r)
 	}
-	t.grants = append(append(t.grants, t.judges...), t.commands...)
+	t.keysOf(r)
+	t.grants = slices.Concat(t.grants, t.limits, t.judges, t.commands)
 	return t, nil
 }
 
 // grading adds what a grade needs.
 func (t *terms) grading(r Request) error {
 	for _, criterion := range r.Task.SuccessCriteria {
-		if err := t.criterion(criterion, r.Place); err != nil {
+		if err := t.criterion(criterion, r); err != nil {
 			return err
 		}
 	}
+	t.criteria = r.Task.SuccessCriteria
 	if !r.PostRunDone {
 		for _, hook := range r.Task.PostRun {
-			t.command(hook.Command, "post_run", r.Place)
+			t.hook(hook, r)
 		}
 	}
 	if r.Place == InCell {
@@ -76,6 +91,17 @@ func (t *terms) grading(r Request) error {
 		}
 	}
 	return t.paths(r)
+}
+
+// hook adds one command of post_run. What the operator runs after every row is
+// the operator's own, whoever wrote it down again (spec/regrade.md 2.3).
+func (t *terms) hook(hook tasks.PostRun, r Request) {
+	t.postRun = append(t.postRun, hook)
+	if slices.Contains(r.Baseline, hook.Command) {
+		t.runs = true
+		return
+	}
+	t.command(hook.Command, "post_run", r.Place)
 }
 
 // cell adds what starting a grading cell of the row needs.
@@ -93,6 +119,7 @@ func (t *terms) cell(r Request) error {
 	if err := t.networkOf(r); err != nil {
 		return err
 	}
+	t.workingDirOf(r)
 	if mounts := r.docker().ExtraMounts; len(mounts) > 0 {
 		return &Refusal{
 			What: "the " + r.source() + " mounts " + strings.Join(mounts, ", ") + ", and a grading cell sees nothing of this host but workspace, task directory and reference",
@@ -108,12 +135,12 @@ func (t *terms) recordedImage(r Request) error {
 	t.image = docker.Image
 	switch {
 	case r.Pin.Known():
-		t.image = r.Pin.Reference
+		t.image, t.pin = r.Pin.Reference, r.Pin
 		reason := "a cell of this image is started"
 		if t.drift = r.ImageDrift; t.drift {
 			reason += ", or where it is gone of the one that has its name now"
 		}
-		t.add(Image, r.Pin.String(), reason)
+		t.about(Image, r.Pin.String(), reason, strings.Join([]string{r.Pin.Reference, r.Pin.ID, r.Pin.Digest}, "\x00"))
 		if t.state = r.State; t.state != "" {
 			t.add(StateLayer, t.state, "what an agent changed outside of its workspace lies over the image, as this host kept it")
 		}
@@ -221,9 +248,43 @@ func isName(name string) bool {
 }
 
 func (t *terms) command(line, whose string, place Place) {
-	where := "in the cell"
+	t.runs = true
 	if place == OnHost {
-		where = "on this host, as you"
+		t.commands = append(t.commands, Grant{Kind: HostCommand, Value: line, Reason: whose + ", runs on this host, as you"})
+		return
 	}
-	t.commands = append(t.commands, Grant{Command, line, whose + ", runs " + where})
+	t.commands = append(t.commands, Grant{Kind: Command, Value: line, Reason: whose + ", runs in the cell"})
+}
+
+// usualTime is how long a command may run before that is worth a line of its
+// own: a record can ask for years.
+const usualTime = time.Hour
+
+// lasts adds a time limit that is above the usual one.
+func (t *terms) lasts(what string, seconds int, usual time.Duration) {
+	if seconds > int(usual/time.Second) {
+		t.limits = append(t.limits, Grant{Kind: Limit, Value: fmt.Sprintf("%s: %d s", what, seconds), Reason: fmt.Sprintf("it may take that long; %v is usual", usual)})
+	}
+}
+
+// workingDirOf adds the directory of the image that commands work in, where the
+// workspace is not mounted (spec/regrade.md 3.4).
+func (t *terms) workingDirOf(r Request) {
+	if r.Task.Sandbox.Driver == tasks.DriverTempdir {
+		return
+	}
+	if t.workingDir = r.Task.Sandbox.WorkingDir(); t.workingDir != "" {
+		t.add(WorkingDir, t.workingDir, "commands in the cell work in this directory of the image, over what it holds there")
+	}
+}
+
+// keysOf adds the host variables that podgrade itself reads for a judge or a
+// build. They enter no cell.
+func (t *terms) keysOf(r Request) {
+	slices.Sort(t.keys)
+	for _, name := range slices.Compact(t.keys) {
+		if _, set := r.Lookup(name); set && isName(name) {
+			t.add(Variable, name, "its value on this host is sent to a judge or put into a build argument; it enters no cell")
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 // and the reference, each as it resolves, since a link would hide where it
 // leads (spec/regrade.md 2.6).
 func (t *terms) paths(r Request) error {
-	uses := len(t.commands)+len(t.judges) > 0
+	uses := t.runs || len(t.judges) > 0
 	if uses || r.Task.Reference != nil {
 		dir, err := taskDir(r)
 		if err != nil {
@@ -32,7 +32,7 @@ func (t *terms) paths(r Request) error {
 			}
 		}
 	}
-	if r.Place == OnHost && len(t.commands) > 0 {
+	if r.Place == OnHost && t.runs {
 		t.searchPathOf(r)
 	}
 	return nil
@@ -148,6 +148,18 @@ func onPath(dir string, lookup func(string) (string, bool)) bool {
 		}
 	}
 	return false
+}
+
+// resolved is the path that a name leads to, so that a link hides nothing; the
+// name itself where it leads to nothing.
+func resolved(name string) string {
+	if !filepath.IsAbs(name) {
+		return name
+	}
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		return target
+	}
+	return filepath.Clean(name)
 }
 
 func resolvedDir(path string) (string, error) {

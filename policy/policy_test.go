@@ -94,8 +94,8 @@ func TestGrants(t *testing.T) {
 				&tasks.LLMJudge{},
 				&tasks.AgentJudge{JudgeInput: tasks.JudgeInput{Enabled: true}},
 			}
-		}, "image=image:1; capabilities=...; path=...; judge=m; judge=the default model"},
-		{"on the host", func(r *Request) { r.Place = OnHost }, "path=...; variable=API_KEY; command=test -f x"},
+		}, "image=image:1; capabilities=...; path=...; judge=m by your own route; judge=the default model by your own route"},
+		{"on the host", func(r *Request) { r.Place = OnHost }, "path=...; variable=API_KEY; host command=test -f x"},
 		{"a pin", func(r *Request) {
 			r.Pin = oci.Pin{Reference: "image:1", ID: strings.Repeat("a", 64), Platform: "linux/amd64"}
 		},

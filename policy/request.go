@@ -60,6 +60,9 @@ type Request struct {
 	PostRunDone bool
 	// SignedBy is whose signature covers all that the record says.
 	SignedBy Signer
+	// Baseline holds command lines that the operator runs after every row: a
+	// post_run that is exactly one of them is not asked for.
+	Baseline []string
 	// Lookup finds a variable of this host; os.LookupEnv.
 	Lookup func(name string) (string, bool)
 }

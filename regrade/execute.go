@@ -167,9 +167,9 @@ func (e *execution) openWith(ctx context.Context) error {
 		open = e.engines.OpenOnHost
 	}
 	starting := ctx
-	if podman := e.task.Sandbox.Podman; podman != nil && podman.Timeouts.Start > 0 {
+	if limit := e.accepted.Setup().Timeouts.Start; limit > 0 {
 		var cancel context.CancelFunc
-		starting, cancel = context.WithTimeout(ctx, time.Duration(podman.Timeouts.Start)*time.Second)
+		starting, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Second)
 		defer cancel()
 	}
 	cell, err := open(starting, order)
@@ -181,16 +181,13 @@ func (e *execution) openWith(ctx context.Context) error {
 }
 
 // workingDir is where in the image the agent works; "": in a mounted workspace.
-func (e *execution) workingDir() string { return workingDirOf(e.task, e.image) }
+func (e *execution) workingDir() string { return workingDirOf(e.accepted, e.image) }
 
 // workingDirOf is where in the image a row's workspace is; "": it is mounted
 // (spec/regrade.md 3.4).
-func workingDirOf(task *tasks.Task, image isolation.Image) string {
-	if task.Sandbox.Driver == tasks.DriverTempdir {
-		return ""
-	}
+func workingDirOf(accepted policy.Accepted, image isolation.Image) string {
 	const fallback = "/root"
-	dir := task.Sandbox.WorkingDir()
+	dir := accepted.WorkingDir()
 	if dir != "auto" {
 		return dir
 	}

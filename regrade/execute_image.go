@@ -24,13 +24,16 @@ func (e *execution) findImage(ctx context.Context) error {
 		return e.build(ctx)
 	}
 	fetching := ctx
-	if podman := e.task.Sandbox.Podman; podman != nil && podman.Timeouts.Pull > 0 {
+	if limit := e.accepted.Setup().Timeouts.Pull; limit > 0 {
 		var cancel context.CancelFunc
-		fetching, cancel = context.WithTimeout(ctx, time.Duration(podman.Timeouts.Pull)*time.Second)
+		fetching, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Second)
 		defer cancel()
 	}
 	var err error
 	if e.image, err = plannedImage(fetching, e.engines, e.accepted); err != nil {
+		return err
+	}
+	if err := checkImage(e.accepted, e.image); err != nil {
 		return err
 	}
 	return runsHere(e.image.Pin)
@@ -44,8 +47,8 @@ const buildTimeout = 30 * time.Minute
 func (e *execution) build(ctx context.Context) error {
 	setup := e.accepted.Setup()
 	limit := buildTimeout
-	if podman := e.task.Sandbox.Podman; podman != nil && podman.Timeouts.Build > 0 {
-		limit = time.Duration(podman.Timeouts.Build) * time.Second
+	if asked := setup.Timeouts.Build; asked > 0 {
+		limit = time.Duration(asked) * time.Second
 	}
 	building, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

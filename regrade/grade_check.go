@@ -18,7 +18,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Cell:            spot,
 		Workspace:       spot.places.Workspace,
 		Trajectory:      trajectory,
-		NetworkWithheld: g.networkWithheld(),
+		NetworkWithheld: g.accepted.NetworkWithheld(),
 		Sink:            g.logs,
 		Ignore:          criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns),
 	}
@@ -28,7 +28,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 	if g.accepted.Reference() != "" {
 		where.Reference, where.ReferencePath = spot.reference(), spot.places.Reference
 	}
-	results, err := criteria.Check(ctx, g.task.SuccessCriteria, where)
+	results, err := criteria.Check(ctx, g.accepted.Criteria(), where)
 	return results, g.checkError(err)
 }
 

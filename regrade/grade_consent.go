@@ -56,14 +56,7 @@ func (g *grading) checkFair(place policy.Place) error {
 }
 
 func (g *grading) consent() error {
-	place, err := g.where()
-	if err != nil {
-		return err
-	}
-	if err := g.checkFair(place); err != nil {
-		return err
-	}
-	file, err := g.taskFile()
+	request, err := g.request()
 	if err != nil {
 		return err
 	}
@@ -71,11 +64,42 @@ func (g *grading) consent() error {
 	if g.options.Given != nil {
 		answer.TaskFile = true
 	}
+	g.accepted, err = policy.Consent(request, answer, g.options.Notice)
+	return err
+}
+
+// Asks finds out what a grade of the row would ask for, and what of that is left
+// to answer. Nothing is started or changed; errors are those of Grade.
+func Asks(row *record.Row, o Options) (policy.Asked, error) {
+	g := &grading{row: row, options: o}
+	if err := g.read(); err != nil {
+		return policy.Asked{}, err
+	}
+	request, err := g.request()
+	if err != nil {
+		return policy.Asked{}, err
+	}
+	return policy.Ask(request, o.Answer.Policy)
+}
+
+// request is what the grade is accepted for: all that may steer it.
+func (g *grading) request() (policy.Request, error) {
+	place, err := g.where()
+	if err == nil {
+		err = g.checkFair(place)
+	}
+	if err != nil {
+		return policy.Request{}, err
+	}
+	file, err := g.taskFile()
+	if err != nil {
+		return policy.Request{}, err
+	}
 	searchPath := g.record.Environment.Text(record.CommandBasePath)
-	if g.options.Given != nil && !answer.RecordedCommands {
+	if g.options.Given != nil && !g.options.Answer.RecordedCommands {
 		searchPath = "" // nobody is asked about what only the record says
 	}
-	g.accepted, err = policy.Consent(policy.Request{
+	return policy.Request{
 		Task:            g.task,
 		Phase:           oci.Grade,
 		Given:           g.options.Given != nil,
@@ -90,9 +114,9 @@ func (g *grading) consent() error {
 		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
 		Passed:          passed(g.record.Environment),
+		Baseline:        g.options.Answer.Policy.Baseline(),
 		Lookup:          g.options.Lookup,
-	}, answer, g.options.Notice)
-	return err
+	}, nil
 }
 
 // checkTaskFile refuses a recorded task file that is not the row's: the cell

@@ -10,14 +10,12 @@ import (
 	"podgrade/tasks/record"
 )
 
-// networkWithheld tells whether the run had a network and this grade has none.
-func (g *grading) networkWithheld() bool {
-	network, _ := g.task.Network()
-	return g.accepted.Place() == policy.InCell && g.accepted.Network() == oci.Sealed && network != tasks.NetworkNone
-}
-
-// place makes the place where the row is graded; nothing is opened yet.
+// place makes the place where the row is graded; nothing is opened yet. What was
+// accepted must still mean the same.
 func (g *grading) place(ctx context.Context, engines GradeEngines, view string) (spot *place, unpinned string, err error) {
+	if err := g.accepted.StillHolds(); err != nil {
+		return nil, "", err
+	}
 	spot = &place{accepted: g.accepted, whole: g.logs.whole, around: surroundings{
 		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
 		recorded: g.record.Environment.Text(record.CommandBasePath),
@@ -45,7 +43,10 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	if spot.image, unpinned, err = g.image(ctx, engines); err != nil {
 		return nil, "", err
 	}
-	order.WorkingDir, order.Ignore = workingDirOf(g.task, spot.image), notCaptured
+	if err := checkImage(g.accepted, spot.image); err != nil {
+		return nil, "", err
+	}
+	order.WorkingDir, order.Ignore = workingDirOf(g.accepted, spot.image), notCaptured
 	order.Image = asUser(spot.image, g.task)
 	if unpinned != record.Drift { // a state layer lies over its own image only
 		order.State = g.accepted.State()

@@ -21,7 +21,7 @@ func (g *grading) postRun(ctx context.Context, spot *place) ([]record.HookResult
 		return nil, nil
 	}
 	var results []record.HookResult
-	for i, hook := range g.task.PostRun {
+	for i, hook := range g.accepted.PostRun() {
 		label := fmt.Sprintf("post_run %d", i+1)
 		exit, err := spot.Run(ctx, criteria.Command{
 			Line: hook.Command, Timeout: time.Duration(hook.Timeout) * time.Second, Label: label,

@@ -3,6 +3,7 @@ package regrade
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"podgrade/isolation"
 	"podgrade/policy"
@@ -41,3 +42,9 @@ var errNoDefaultImage = errors.New("the task names no image, and no default imag
 // getDefaultImage is how to get one.
 const getDefaultImage = "make one with podgrade images import or build, or choose one of podgrade images ls, and name it: --default-image REFERENCE, " +
 	"PODGRADE_DEFAULT_IMAGE, or default_image in podgrade's configuration file"
+
+// checkImage asks the policy file about an image that was found: what it is
+// called here, and not what a record calls it, decides.
+func checkImage(accepted policy.Accepted, image isolation.Image) error {
+	return accepted.CheckImage(image.Pin, slices.Concat(image.References, image.Digests))
+}

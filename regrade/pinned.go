@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"podgrade/isolation"
 	"podgrade/oci"
-	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
 
@@ -18,7 +15,7 @@ import (
 // for a record without a pin, and record.Drift where the pinned image is gone
 // and the operator accepts another one.
 func (g *grading) image(ctx context.Context, engines GradeEngines) (image isolation.Image, unpinned string, err error) {
-	pin := record.Pin(g.record.Environment)
+	pin := g.accepted.Pin()
 	if !pin.Known() {
 		return g.imageByName(ctx, engines)
 	}
@@ -71,7 +68,7 @@ func (g *grading) missingPin(pin oci.Pin, named isolation.Image, looking error) 
 	case errors.Is(looking, isolation.ErrNoImage):
 		now = "no image has this name now"
 		do = "load the pinned image (podman load, or podman pull NAME@DIGEST), or execute the row again"
-		if file := g.dockerfile(); file != "" {
+		if file := g.accepted.BuiltFrom(); file != "" {
 			do = "load it from where it was built, execute the row again, or build " + file + " under this name (podgrade images build) and grade with --allow-image-drift"
 		}
 	case looking != nil:
@@ -110,39 +107,18 @@ func elsewhere(image oci.Pin) string {
 	return "grade it on a host of " + image.Platform + ", or execute the row again with an image of " + oci.HostPlatform()
 }
 
-// dockerfile is what the row's image was built from; "": it was not built.
-func (g *grading) dockerfile() string {
-	if g.task.Sandbox.Driver == tasks.DriverTempdir {
-		return ""
-	}
-	return g.task.Sandbox.Docker.DockerfilePath
-}
-
 // changedContext says that the directory which the row's image was built from is
 // another one now; "": it is not, or nobody can know. The image is the recorded
 // one all the same. Of a record, only what lies in the task directory may be
 // read.
 func (g *grading) changedContext() string {
-	was, file := g.record.Environment.Text(record.BuildContext), g.dockerfile()
-	if was == "" || !filepath.IsAbs(file) {
-		return ""
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(file))
-	if err != nil || !g.mayRead(dir) {
+	was, dir := g.record.Environment.Text(record.BuildContext), g.accepted.BuildContext()
+	if was == "" || dir == "" {
 		return ""
 	}
 	now, err := treeDigest(dir, nil)
 	if err != nil || now == was {
 		return ""
 	}
-	return fmt.Sprintf("%s or what lies beside it has changed since the row's image was built (its digest is %s and was %s): graded in the image of then", file, now, was)
-}
-
-// mayRead tells whether consent covers a directory of this host.
-func (g *grading) mayRead(dir string) bool {
-	if g.options.Answer.TaskFile || g.options.Given != nil {
-		return true
-	}
-	granted := g.accepted.TaskDir()
-	return granted != "" && (dir == granted || strings.HasPrefix(dir, granted+string(filepath.Separator)))
+	return fmt.Sprintf("%s or what lies beside it has changed since the row's image was built (its digest is %s and was %s): graded in the image of then", g.accepted.BuiltFrom(), now, was)
 }

@@ -39,11 +39,7 @@ type PlannedRow struct {
 }
 
 // PlannedGrant is one grant.
-type PlannedGrant struct {
-	Kind   policy.Kind `json:"kind"`
-	Value  string      `json:"value"`
-	Reason string      `json:"reason"`
-}
+type PlannedGrant = policy.Grant
 
 // grantsSeen shares equal lists between the rows of a dataset.
 type grantsSeen map[string][]PlannedGrant
@@ -52,7 +48,7 @@ func (s grantsSeen) share(grants []policy.Grant) []PlannedGrant {
 	list := make([]PlannedGrant, len(grants))
 	var key strings.Builder
 	for i, g := range grants {
-		list[i] = PlannedGrant(g)
+		list[i] = g
 		key.WriteString(string(g.Kind) + "\x00" + g.Value + "\x00" + g.Reason + "\x00")
 	}
 	if known, ok := s[key.String()]; ok {

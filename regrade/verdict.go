@@ -18,7 +18,7 @@ import (
 
 // verdict folds the results by the row's gate.
 func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
-	gate, err := criteria.Gate(g.task.SuccessCriteria, results)
+	gate, err := criteria.Gate(g.accepted.Criteria(), results)
 	if err != nil {
 		return nil, &Error{Kind: Infrastructure, Tried: "fold the results of", On: g.row.Dir, Why: err, Do: "report this as a defect of podgrade"}
 	}
@@ -28,7 +28,7 @@ func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
 		// would flip its verdict (spec/regrade.md 0.3).
 		var threshold float64
 		if threshold, err = g.gateThreshold(); err == nil {
-			passed, err = criteria.EarlyGate(g.task.SuccessCriteria, results, threshold)
+			passed, err = criteria.EarlyGate(g.accepted.Criteria(), results, threshold)
 		}
 		if err != nil {
 			return nil, &Error{Kind: TaskFault, Tried: "apply the early stop gate of", On: g.row.Dir, Why: err, Do: "execute the row again"}
@@ -160,9 +160,9 @@ func (g *grading) stamp(o outcome) {
 	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
 	if drifted {
-		setText(info, record.GradedWithRebuiltImage, g.dockerfile())
+		setText(info, record.GradedWithRebuiltImage, g.accepted.BuiltFrom())
 	}
-	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {
+	if n := o.spot.attempts.Load(); n > 0 && g.accepted.NetworkWithheld() {
 		info.Set(record.GradedWithoutNetwork, n)
 	}
 	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))

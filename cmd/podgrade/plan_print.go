@@ -187,7 +187,7 @@ func grantText(g regrade.PlannedGrant) string {
 	if usual := oci.DockerCapabilities(); g.Kind == policy.Capabilities && g.Value == strings.Join(usual, " ") {
 		return fmt.Sprintf("capabilities: the %d of upstream's containers, limited to the cell's own user namespace", len(usual))
 	}
-	return policy.Grant(g).String()
+	return g.String()
 }
 
 // groupRows puts rows together that differ in nothing but their name, in the
