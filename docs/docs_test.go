@@ -194,15 +194,36 @@ func TestTranscripts(t *testing.T) {
 		t.Error("README.md shows no command")
 	}
 	build := buildDir(t)
+	made := prepare(t, build) // and with it the images
 	for page, shown := range perPage {
 		t.Run(page, func(t *testing.T) {
-			dir := prepare(t, build)
+			dir := t.TempDir()
+			if usesRows(shown) {
+				if dir, made = made, ""; dir == "" {
+					dir = prepare(t, build)
+				}
+			}
 			code := 0
 			for _, b := range shown {
 				code = play(t, b, dir, build, code)
 			}
 		})
 	}
+}
+
+// rowsOfDemo are the files that prepare makes, as commands name them.
+var rowsOfDemo = regexp.MustCompile(`\b(examples|task|runs/(cell|cell-unpinned|host|fresh))/`)
+
+// usesRows tells whether a page's commands name files that prepare makes.
+func usesRows(shown []block) bool {
+	for _, b := range shown {
+		for _, line := range b.text {
+			if command, ok := strings.CutPrefix(line, "$ "); ok && rowsOfDemo.MatchString(command) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // prepare makes a directory with what the pages take for granted: the demo's

@@ -218,9 +218,11 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 		if err != nil {
 			return nil, err
 		}
-		err = c.startRuntime(ctx, raw)
+		err = c.startRuntime(ctx, raw, c.host.filters.find(spec))
 		if err == nil {
-			err = c.greet(ctx)
+			if err = c.greet(ctx); err != nil {
+				c.host.filters.forget(spec)
+			}
 			return spec, errors.Join(err, c.limitsHold(err))
 		}
 		if c.limits == nil || ctx.Err() != nil || c.host.gone() {
@@ -232,7 +234,7 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 	}
 }
 
-func (c *cell) startRuntime(ctx context.Context, spec []byte) error {
+func (c *cell) startRuntime(ctx context.Context, spec, filter []byte) error {
 	theirs, err := c.channel()
 	if err != nil {
 		return err
@@ -247,7 +249,7 @@ func (c *cell) startRuntime(ctx context.Context, spec []byte) error {
 		defer group.Close()
 		files = append(slices.Clone(files), group)
 	}
-	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec}, files...)
+	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec, Filter: filter}, files...)
 	return err
 }
 

@@ -58,6 +58,7 @@ type Host struct {
 	swept   chan struct{}
 
 	lookups lookups // of images
+	filters *filters
 }
 
 // Runtime is the OCI runtime that starts cells.
@@ -81,6 +82,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err := h.findPrograms(); err != nil {
 		return nil, err
 	}
+	h.filters = newFilters(h.runtime.Path)
 	if err := h.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func RefuseRoot() error {
 }
 
 func newHost(o Options) *Host {
-	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{})}
+	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{}), filters: &filters{}}
 	h.runtimeVersion = sync.OnceValue(h.askRuntime)
 	return h
 }

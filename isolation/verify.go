@@ -35,10 +35,12 @@ func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
 	}
 	reply.Measured.Open = answer.open
 	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
+		c.host.filters.forget(spec)
 		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
 			Do: "check the OCI runtime " + c.host.runtime.Path}
 	}
 	c.made.Verified = true
+	c.host.filters.keep(spec, reply.Filter)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/isolation/testimages/stored"
 	"podgrade/oci"
 	"podgrade/policy"
 	"podgrade/regrade"
@@ -176,10 +177,7 @@ func startSpot(t *testing.T, engine string, sheet questionnaire) spot {
 	defer cancel()
 	s := spot{engine: engine, sheet: sheet, host: startEngines(t, engine)}
 	var err error
-	image := testimages.BYOD()
-	tar := image.Open()
-	defer tar.Close()
-	if s.pin, err = s.host.Import(ctx, tar, image.Reference, isolation.ImageConfig{Labels: image.Config.Labels}); err != nil {
+	if s.pin, err = stored.Put(ctx, s.host, testimages.BYOD()); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -11,6 +11,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/isolation/testimages/stored"
 	"podgrade/policy"
 	"podgrade/regrade"
 	"podgrade/tasks"
@@ -34,12 +35,9 @@ func newBench(t *testing.T, engine string, images ...testimages.Image) *bench {
 	t.Helper()
 	b := &bench{t: t, host: startEngines(t, engine), engine: engine, runs: t.TempDir()}
 	for _, image := range images {
-		tar := image.Open()
-		config := isolation.ImageConfig{User: image.Config.User, Env: image.Config.Env, WorkingDir: image.Config.WorkingDir, Volumes: image.Config.Volumes, Labels: image.Config.Labels}
-		if _, err := b.host.Import(t.Context(), tar, image.Reference, config); err != nil {
+		if _, err := stored.Put(t.Context(), b.host, image); err != nil {
 			t.Fatal(err)
 		}
-		tar.Close()
 	}
 	b.options = regrade.ExecuteOptions{
 		Start:  func(context.Context) (regrade.Engines, error) { return shared{b.host}, nil },

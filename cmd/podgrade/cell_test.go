@@ -18,6 +18,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/isolation/testimages/stored"
 	"podgrade/oci"
 	"podgrade/tasks"
 	"podgrade/tasks/record/fixture"
@@ -63,10 +64,7 @@ func importBYOD(t *testing.T) oci.Pin {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	image := testimages.BYOD()
-	tar := image.Open()
-	defer tar.Close()
-	pin, err := host.Import(ctx, tar, image.Reference, isolation.ImageConfig{Labels: image.Config.Labels})
+	pin, err := stored.Put(ctx, host, testimages.BYOD())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/isolation/testimages/stored"
 	"podgrade/tasks/record"
 )
 
@@ -61,9 +62,7 @@ func testImage(t *testing.T, image testimages.Image) string {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	tar := image.Open()
-	defer tar.Close()
-	if _, err := host.Import(t.Context(), tar, image.Reference, isolation.ImageConfig{User: image.Config.User, Env: image.Config.Env}); err != nil {
+	if _, err := stored.Put(t.Context(), host, image); err != nil {
 		t.Fatal(err)
 	}
 	imported[image.Reference] = true

@@ -15,6 +15,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/isolation/testimages/stored"
 	"podgrade/oci"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
@@ -174,12 +175,7 @@ func importOnce(t *testing.T, image testimages.Image) oci.Pin {
 	h, err := isolation.Start(ctx, isolation.Options{Libexec: filepath.Join(buildDir(t), "libexec", "podgrade"), Scratch: t.TempDir()})
 	check(t, err)
 	defer h.Close()
-	if found, err := h.Image(ctx, image.Reference); err == nil {
-		return found.Pin
-	}
-	tar := image.Open()
-	defer tar.Close()
-	pin, err := h.Import(ctx, tar, image.Reference, isolation.ImageConfig{User: image.Config.User, Env: image.Config.Env})
+	pin, err := stored.Put(ctx, h, image)
 	check(t, err)
 	return pin
 }

@@ -225,7 +225,7 @@ func (c *cell) bindEtc() error {
 }
 
 // startCell writes the specification and starts the runtime on it.
-func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
+func (s *server) startCell(c *cell, spec json.RawMessage, filter []byte, files []int) error {
 	if len(files) != 3 && len(files) != 4 || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
 	}
@@ -241,7 +241,7 @@ func (s *server) startCell(c *cell, spec json.RawMessage, files []int) error {
 	}
 	bare, spec, err := c.withoutResources(spec)
 	if err == nil {
-		spec, err = s.filter.use(spec, bare)
+		spec, err = s.filter.use(spec, bare, filter)
 	}
 	if err != nil {
 		return err

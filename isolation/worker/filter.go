@@ -26,16 +26,20 @@ type seccompFilter struct {
 
 type profileKey [sha256.Size]byte
 
-// maxFilter is above what the kernel takes (4096 instructions of 8 bytes).
-const maxFilter = 64 << 10
+// MaxFilter is above what the kernel takes (4096 instructions of 8 bytes).
+const MaxFilter = 64 << 10
 
-// use returns the specification to start the runtime with.
-func (f *seccompFilter) use(raw json.RawMessage, s *specs.Spec) (json.RawMessage, error) {
+// use returns the specification to start the runtime with. A filter that the
+// host gives is used as one that was compiled here.
+func (f *seccompFilter) use(raw json.RawMessage, s *specs.Spec, given []byte) (json.RawMessage, error) {
 	key, ok := keyOf(s)
 	if !ok {
 		return raw, nil
 	}
 	f.mu.Lock()
+	if f.compiled[key] == "" {
+		f.set(key, given)
+	}
 	filter := f.compiled[key]
 	f.mu.Unlock()
 	if filter == "" {
@@ -50,25 +54,35 @@ func (f *seccompFilter) use(raw json.RawMessage, s *specs.Spec) (json.RawMessage
 }
 
 // keep takes the filter that the runtime left for a started cell, when there
-// is one: only crun leaves it.
-func (f *seccompFilter) keep(run, name string, s *specs.Spec) {
+// is one that is not known yet, and returns it: only crun leaves it.
+func (f *seccompFilter) keep(run, name string, s *specs.Spec) []byte {
 	key, ok := keyOf(s)
 	if !ok {
-		return
+		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.compiled[key] != "" {
-		return
+		return nil
 	}
 	filter, err := os.ReadFile(filepath.Join(runtimeDir(run), name, "seccomp.bpf"))
-	if err != nil || len(filter) == 0 || len(filter) > maxFilter {
-		return
+	if err != nil || !f.set(key, filter) {
+		return nil
+	}
+	return filter
+}
+
+// set notes a filter that can be one.
+func (f *seccompFilter) set(key profileKey, filter []byte) bool {
+	const instruction = 8 // bytes
+	if len(filter) == 0 || len(filter) > MaxFilter || len(filter)%instruction != 0 {
+		return false
 	}
 	if f.compiled == nil {
 		f.compiled = map[profileKey]string{}
 	}
 	f.compiled[key] = base64.StdEncoding.EncodeToString(filter)
+	return true
 }
 
 func keyOf(s *specs.Spec) (key profileKey, ok bool) {

@@ -18,7 +18,7 @@ func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 	if !c.runs() || c.spec == nil {
 		return fmt.Errorf("cell %s does not run", c.name)
 	}
-	s.filter.keep(s.settings.Run, c.container(), c.spec)
+	answer.Filter = s.filter.keep(s.settings.Run, c.container(), c.spec)
 	pid, err := c.awaitInitPID()
 	if err != nil {
 		return err

@@ -59,6 +59,7 @@ type Request struct {
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
+	Filter     []byte          `json:"filter,omitempty"`      // OpStart: the specification's seccomp filter, compiled; none: the runtime compiles it
 	Dir        string          `json:"dir,omitempty"`         // OpLook: where the image is mounted
 	PID        int             `json:"pid,omitempty"`         // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
 	Image      *RootFacts      `json:"image,omitempty"`       // OpAdopt: what OpLook found, without its files
@@ -144,6 +145,7 @@ type Reply struct {
 	Tree      *tree.Report   `json:"tree,omitempty"`      // OpView, OpBack
 	View      *ViewMade      `json:"view,omitempty"`      // OpView
 	Measured  *oci.Measured  `json:"measured,omitempty"`  // OpMeasure
+	Filter    []byte         `json:"filter,omitempty"`    // OpMeasure: the seccomp filter that the runtime compiled for this cell, when it had none before
 	End       *End           `json:"end,omitempty"`       // OpFinish
 	Forwarder string         `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
 	Missing   string         `json:"missing,omitempty"`   // OpLayers: a layer that is gone
