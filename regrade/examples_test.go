@@ -2,41 +2,42 @@ package regrade_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/regrade"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
 
-// examples are the tasks that show one thing each, with the step that the
-// verdict depends on switched off: the same task is a FAILURE then.
+// examples are the tasks that show one thing each. Where that is a step of the
+// set-up, the step's code is switched off; else what the verdict depends on is
+// taken out of the task. The row is a FAILURE then.
 var examples = []struct {
 	name    string
-	without func(*tasks.Task) // nil: there is no step to switch off
-	stops   bool              // without the step the agent breaks off
+	step    string            // of the set-up
+	without func(*tasks.Task) // where there is no step to switch off
 }{
-	{"command", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
-	{"oracle", func(t *tasks.Task) { t.Agent.Type, t.Agent.Command = tasks.CommandLine, "true" }, false},
-	{"template", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[:1] }, false},
-	{"starter-files", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
-	{"mock-commands", func(t *tasks.Task) { t.Sandbox.MockPathDirs = nil }, false},
-	{"record-cli", func(t *tasks.Task) { t.Sandbox.RecordCLI = nil }, true},
-	{"pre-run", func(t *tasks.Task) { t.PreRun = t.PreRun[:1] }, false},
-	{"non-root", func(t *tasks.Task) { t.Sandbox.TemplateSources = nil }, false},
-	{"dockerfile", func(t *tasks.Task) {
-		t.Sandbox.Docker.DockerfilePath, t.Sandbox.Docker.Image = "", testimages.Busybox().Reference
-	}, false},
-	{"working-dir", func(t *tasks.Task) { t.Sandbox.Docker.WorkingDir = "" }, false},
-	{"working-dir-auto", func(t *tasks.Task) { t.Sandbox.Docker.WorkingDir = "" }, false},
-	{"repository", func(t *tasks.Task) { t.Sandbox.TemplateSources = t.Sandbox.TemplateSources[1:] }, false},
-	{"python-package", func(t *tasks.Task) { t.Sandbox.Python.EnvPackages = []string{} }, true},
-	{"node-package", func(t *tasks.Task) { t.Sandbox.Node = nil }, true},
-	{"tempdir", func(t *tasks.Task) { t.Agent.Command = "true" }, false},
-	{"reference", func(t *tasks.Task) { t.Agent.Command = "echo 41 >answer.txt" }, false},
-	{"judge-disabled", nil, false},
-	{"dataset", func(t *tasks.Task) { t.Agent.Command = "cat >answer.txt" }, false},
+	{name: "command", without: func(t *tasks.Task) { t.Agent.Command = "true" }},
+	{name: "oracle", without: func(t *tasks.Task) { t.Agent.Type, t.Agent.Command = tasks.CommandLine, "true" }},
+	{name: "template", step: "template_dir"},
+	{name: "starter-files", step: "starter_files"},
+	{name: "mock-commands", step: "mock_path_dirs"},
+	{name: "record-cli", step: "record_cli"},
+	{name: "pre-run", step: "pre_run"},
+	{name: "non-root", step: "user"},
+	{name: "dockerfile", step: "dockerfile"},
+	{name: "working-dir", step: "working_dir"},
+	{name: "working-dir-auto", step: "working_dir"},
+	{name: "repository", step: "repo"},
+	{name: "python-package", step: "python"},
+	{name: "node-package", step: "node"},
+	{name: "tempdir", without: func(t *tasks.Task) { t.Agent.Command = "true" }},
+	{name: "reference", without: func(t *tasks.Task) { t.Agent.Command = "echo 41 >answer.txt" }},
+	{name: "judge-disabled"}, // there is nothing that the verdict depends on
+	{name: "dataset", without: func(t *tasks.Task) { t.Agent.Command = "cat >answer.txt" }},
 }
 
 // TestEveryExampleIsTested: an example that nobody runs is a claim.
@@ -44,6 +45,21 @@ func TestEveryExampleIsTested(t *testing.T) {
 	files, err := filepath.Glob("../tasks/examples/*/task.yaml")
 	if err != nil || len(files) != len(examples) {
 		t.Errorf("%d task files, %d examples: %v", len(files), len(examples), err)
+	}
+}
+
+// TestEveryStepHasAnExample: a step of the set-up that no verdict depends on in a
+// test could stop working and nobody would know.
+func TestEveryStepHasAnExample(t *testing.T) {
+	var switched []string
+	for _, example := range examples {
+		if example.step != "" && !slices.Contains(switched, example.step) {
+			switched = append(switched, example.step)
+		}
+	}
+	slices.Sort(switched)
+	if steps := regrade.Steps(); !slices.Equal(switched, steps) {
+		t.Errorf("examples for %q, and the steps are %q", switched, steps)
 	}
 }
 
@@ -56,20 +72,21 @@ func TestExamples(t *testing.T) {
 			b.t = t
 			file := "../tasks/examples/" + example.name + "/task.yaml"
 			b.executes(load(t, file, tasks.Request{})).succeeds()
-			if example.without == nil {
+			if example.step == "" && example.without == nil {
 				return
 			}
 			row := load(t, file, tasks.Request{})
-			example.without(row.Task)
-			r := b.executes(row)
-			want := record.NotGraded
-			if example.stops {
-				want = record.Error
+			if example.without != nil {
+				example.without(row.Task)
 			}
-			if r.Status != want || !r.Gradable {
+			if example.step != "" {
+				b.options.SwitchOff(example.step)
+			}
+			r := b.executes(row)
+			if r.Status != record.NotGraded || !r.Gradable {
 				t.Fatalf("without the step: %s, %s", r.Status, r.Message)
 			}
-			if verdict := r.grades(); verdict.Score == 1 || verdict.Status == record.Success {
+			if verdict := r.grades(); verdict.Status != record.Failure || verdict.Score == 1 {
 				t.Errorf("without the step: graded %s, score %v", verdict.Status, verdict.Score)
 			}
 		})

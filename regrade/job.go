@@ -64,6 +64,8 @@ type ExecuteOptions struct {
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
 	Version string
+
+	steps *steps // of tests; nil: allSteps
 }
 
 // Executed is what an execute came to.

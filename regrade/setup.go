@@ -15,34 +15,36 @@ import (
 	"podgrade/isolation/protocol"
 	"podgrade/tasks"
 	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
 )
 
 // setUp makes the workspace what the task asks for, inside of the cell and in
 // upstream's order: templates, recorders, packages, then pre_run.
 func (e *execution) setUp(ctx context.Context) error {
-	setup := e.accepted.Setup()
-	for i, source := range setup.Templates {
-		if err := e.template(ctx, i, source); err != nil {
-			return err
-		}
-	}
-	for _, step := range []func(context.Context) error{e.mocks, e.recordCLI, e.python, e.node, e.preRun} {
-		if err := step(ctx); err != nil {
+	for _, step := range e.steps.inCell {
+		if err := step.do(e, ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// template puts one template source into the workspace.
-func (e *execution) template(ctx context.Context, i int, source tasks.TemplateSource) error {
-	label := fmt.Sprintf("template_sources[%d]", i)
-	switch source.Type {
-	case tasks.StarterFiles:
-		return e.starterFiles(ctx, label, source.Files)
-	case tasks.Repo:
-		return e.repository(ctx, label, source)
+// templates puts the template sources into the workspace, one after the other.
+func (e *execution) templates(ctx context.Context) error {
+	for i, source := range e.accepted.Setup().Templates {
+		put, known := e.steps.templates[source.Type]
+		if !known {
+			return setupFailed(fmt.Sprintf("template_sources[%d]: %q is no type of a source", i, source.Type))
+		}
+		if err := put(e, ctx, fmt.Sprintf("template_sources[%d]", i), source); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// templateDir puts a copy of a directory into the workspace.
+func (e *execution) templateDir(ctx context.Context, label string, source tasks.TemplateSource) error {
 	n, err := e.putTree(ctx, hostTree{
 		dir: source.Path, base: e.root(), below: source.MountPoint, ignore: e.ignored(), refuseLinks: true,
 		// A template may be the task directory itself.
@@ -82,8 +84,9 @@ func (e *execution) ignored() []string {
 // root is the workspace as the cell has it.
 func (e *execution) root() string { return e.cell.Places().Workspace }
 
-func (e *execution) starterFiles(ctx context.Context, label string, files []tasks.StarterFile) error {
-	for _, file := range files {
+// starterFiles writes the files that stand in the task.
+func (e *execution) starterFiles(ctx context.Context, label string, source tasks.TemplateSource) error {
+	for _, file := range source.Files {
 		if !filepath.IsLocal(file.Path) {
 			return setupFailed(fmt.Sprintf("%s: %q leaves the workspace", label, file.Path))
 		}
@@ -92,7 +95,7 @@ func (e *execution) starterFiles(ctx context.Context, label string, files []task
 			return templateFault(label+": "+file.Path, err)
 		}
 	}
-	e.logs.Note(label, fmt.Sprintf("%d starter files were written", len(files)))
+	e.logs.Note(label, fmt.Sprintf("%d starter files were written", len(source.Files)))
 	return nil
 }
 
@@ -150,7 +153,7 @@ func clipped(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return strings.ToValidUTF8(s[:most], "") + record.CutMark
 }
 
 // largestMock bounds a mock, which is read and written to make it executable.
