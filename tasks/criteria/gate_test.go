@@ -124,7 +124,7 @@ func TestResultsAsRecorded(t *testing.T) {
 		&tasks.SkillTriggered{Base: common(tasks.TypeSkillTriggered), SkillName: "x"},
 	}
 	judge := judgeFunc(func(criteria.Question) (criteria.Answer, error) {
-		return criteria.Answer{Verdict: json.RawMessage(`{"score": 0.5, "rationale": "half", "findings": ["one"]}`), Transcript: "long text", Usage: &criteria.TokenUsage{OutputTokens: 7}}, nil
+		return criteria.Answer{Verdict: json.RawMessage(`{"score": 0.5, "rationale": "half", "findings": ["one"]}`), Transcript: "long text", Usage: &tasks.TokenUsage{OutputTokens: 7}}, nil
 	})
 	results, err := criteria.Check(t.Context(), list, criteria.Surroundings{Cell: cell, Sink: log, Judge: judge})
 	if err != nil {

@@ -46,7 +46,7 @@ type Answer struct {
 	// Options are the probabilities that system_one_judge's model gave to each
 	// option of each question.
 	Options    map[string]map[string]float64
-	Usage      *TokenUsage // nil: not reported
+	Usage      *tasks.TokenUsage // nil: not reported
 	Transcript string
 }
 

@@ -3,6 +3,7 @@ package criteria
 import (
 	"strings"
 
+	"podgrade/tasks"
 	"podgrade/tasks/criteria/python"
 )
 
@@ -44,22 +45,12 @@ type Classification struct {
 
 // Judgement are the keys that a result of KindJudge adds.
 type Judgement struct {
-	Findings       []any       `json:"findings"`
-	TokenUsage     *TokenUsage `json:"token_usage"`
-	TranscriptPath *string     `json:"transcript_path"`
+	Findings       []any             `json:"findings"`
+	TokenUsage     *tasks.TokenUsage `json:"token_usage"`
+	TranscriptPath *string           `json:"transcript_path"`
 	// Transcript is what the caller keeps in the file that TranscriptPath is
 	// to name; it is no part of the record.
 	Transcript string `json:"-"`
-}
-
-// TokenUsage is what a judge's model reported (run-record 2.5).
-type TokenUsage struct {
-	UncachedInputTokens      int64    `json:"uncached_input_tokens"`
-	OutputTokens             int64    `json:"output_tokens"`
-	CacheCreationInputTokens int64    `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64    `json:"cache_read_input_tokens"`
-	TotalCostUSD             *float64 `json:"total_cost_usd"`
-	InputTokens              int64    `json:"input_tokens"` // sum of the three input buckets
 }
 
 // CommandOutput identifies the whole standard output of a run_command, of

@@ -58,13 +58,13 @@ success_criteria:
 				Iteration: 1, UserInput: "Add a footer.", AgentOutput: "Line\u2028one", Timestamp: TimeOf(start),
 				Duration: 4, Crashed: true, CrashReason: ptr("exit 137"), AssistantTurnCount: 1,
 				Commands:   []Command{call(1, "bash", CallSucceeded, 12.5), call(2, "edit", CallFailed, 40)},
-				TokenUsage: &TokenUsage{UncachedInputTokens: 100, OutputTokens: 20, CacheReadInputTokens: 7, TotalCostUSD: ptr(0.25)},
+				TokenUsage: &tasks.TokenUsage{UncachedInputTokens: 100, OutputTokens: 20, CacheReadInputTokens: 7, TotalCostUSD: ptr(0.25)},
 			},
 			{
 				Iteration: 1, UserInput: "Add a footer.", AgentOutput: "Done.", Timestamp: TimeOf(start.Add(4 * time.Second)),
 				Duration: 5.5, ModelUsed: ptr("m-1"), AssistantTurnCount: 2, NumTurns: ptr(3),
 				Commands:   []Command{call(3, "bash", CallSucceeded, 3), call(4, "bash", CallUnknown, 1), call(5, "edit", CallSucceeded, 2)},
-				TokenUsage: &TokenUsage{UncachedInputTokens: 50, OutputTokens: 10, CacheCreationInputTokens: 3},
+				TokenUsage: &tasks.TokenUsage{UncachedInputTokens: 50, OutputTokens: 10, CacheCreationInputTokens: 3},
 				Messages: []any{
 					&UserMessage{Role: RoleUser, Text: "Add a footer."},
 					&AssistantMessage{Role: RoleAssistant, StartedAt: TimeOf(start), CompletedAt: TimeOf(start),

@@ -5,20 +5,22 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"podgrade/tasks"
 )
 
 // totals are the fields of a record that follow from its turns.
 type totals struct {
 	model     *string
-	stats     *CommandStats // nil without turns
-	usage     *TokenUsage   // nil when no turn reported any
+	stats     *CommandStats     // nil without turns
+	usage     *tasks.TokenUsage // nil when no turn reported any
 	assistant *int
 	commands  *int
 }
 
 // complete computes what a turn's own numbers add up to.
 func (t *Turn) complete() {
-	t.TokenUsage.complete()
+	t.TokenUsage.Complete()
 	for i := range t.Commands {
 		c := &t.Commands[i]
 		c.ResultTokens = 0
@@ -30,29 +32,6 @@ func (t *Turn) complete() {
 			c.ResultTokens = (utf8.RuneCountInString(*c.ResultSummary) + 3) / 4
 		}
 	}
-}
-
-func (u *TokenUsage) complete() {
-	if u != nil {
-		u.InputTokens = u.UncachedInputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens
-	}
-}
-
-// add adds what another turn reported; crashed turns were paid for too. A sum
-// of costs of which one is not known is that of the others.
-func (u *TokenUsage) add(other *TokenUsage) {
-	u.UncachedInputTokens += other.UncachedInputTokens
-	u.OutputTokens += other.OutputTokens
-	u.CacheCreationInputTokens += other.CacheCreationInputTokens
-	u.CacheReadInputTokens += other.CacheReadInputTokens
-	if other.TotalCostUSD != nil {
-		sum := *other.TotalCostUSD
-		if u.TotalCostUSD != nil {
-			sum += *u.TotalCostUSD
-		}
-		u.TotalCostUSD = &sum
-	}
-	u.complete()
 }
 
 func totalsOf(turns []Turn, configured string) totals {
@@ -72,9 +51,9 @@ func totalsOf(turns []Turn, configured string) totals {
 		}
 		if turn.TokenUsage != nil {
 			if t.usage == nil {
-				t.usage = &TokenUsage{}
+				t.usage = &tasks.TokenUsage{}
 			}
-			t.usage.add(turn.TokenUsage)
+			t.usage.Add(turn.TokenUsage)
 		}
 		assistant += turn.AssistantTurnCount
 		commands = append(commands, turn.Commands...)

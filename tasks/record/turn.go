@@ -1,5 +1,7 @@
 package record
 
+import "podgrade/tasks"
+
 // The nested objects of a record, with the record's keys in the record's order
 // (spec/run-record.md 2.5 to 2.9). A pointer that is nil is written as null:
 // not known, which is not the same as zero.
@@ -7,18 +9,18 @@ package record
 // Turn is one exchange with the agent. Its number may repeat: a crashed turn
 // is followed by its retry.
 type Turn struct {
-	Iteration          int         `json:"iteration"`
-	UserInput          string      `json:"user_input"`
-	AgentOutput        string      `json:"agent_output"`
-	Commands           []Command   `json:"commands"`
-	Timestamp          Time        `json:"timestamp"`
-	Duration           float64     `json:"duration_seconds"`
-	HarnessStartupMS   *float64    `json:"harness_startup_ms"`
-	HarnessTeardownMS  *float64    `json:"harness_teardown_ms"`
-	ToolUnionMS        *float64    `json:"tool_union_ms"`
-	TokenUsage         *TokenUsage `json:"token_usage"`
-	ModelUsed          *string     `json:"model_used"`
-	AssistantTurnCount int         `json:"assistant_turn_count"`
+	Iteration          int               `json:"iteration"`
+	UserInput          string            `json:"user_input"`
+	AgentOutput        string            `json:"agent_output"`
+	Commands           []Command         `json:"commands"`
+	Timestamp          Time              `json:"timestamp"`
+	Duration           float64           `json:"duration_seconds"`
+	HarnessStartupMS   *float64          `json:"harness_startup_ms"`
+	HarnessTeardownMS  *float64          `json:"harness_teardown_ms"`
+	ToolUnionMS        *float64          `json:"tool_union_ms"`
+	TokenUsage         *tasks.TokenUsage `json:"token_usage"`
+	ModelUsed          *string           `json:"model_used"`
+	AssistantTurnCount int               `json:"assistant_turn_count"`
 	// Messages are *UserMessage, *AssistantMessage and *Reconciliation.
 	Messages          []any       `json:"messages"`
 	NumTurns          *int        `json:"num_turns"`
@@ -127,16 +129,6 @@ type ContentBlock struct {
 	Signature *string `json:"signature"`
 	ToolUseID *string `json:"tool_use_id"`
 	IsError   bool    `json:"is_error"`
-}
-
-// TokenUsage is what a model reported.
-type TokenUsage struct {
-	UncachedInputTokens      int64    `json:"uncached_input_tokens"`
-	OutputTokens             int64    `json:"output_tokens"`
-	CacheCreationInputTokens int64    `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64    `json:"cache_read_input_tokens"`
-	TotalCostUSD             *float64 `json:"total_cost_usd"`
-	InputTokens              int64    `json:"input_tokens"` // computed by New: the three input buckets
 }
 
 // HookResult is one entry of pre_run_results and post_run_results.
