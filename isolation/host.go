@@ -92,6 +92,16 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
+// CheckPrograms finds the programs that Start needs, and starts nothing: what is
+// not installed need not fail once for each row.
+func CheckPrograms(o Options) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	return newHost(o).findPrograms()
+}
+
 // RefuseRoot refuses root: cells are rootless.
 func RefuseRoot() error {
 	if os.Geteuid() != 0 {

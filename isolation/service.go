@@ -243,6 +243,7 @@ func (h *Host) Import(ctx context.Context, tar io.Reader, reference string, conf
 type BuildOrder struct {
 	Containerfile string // path, from the current directory
 	ContextDir    string
+	Exclude       []string // files and directories of the context that no build sees, relative to it
 	Reference     string
 	Args          map[string]string
 	Output        io.Writer // what the build says; nil: dropped
@@ -264,7 +265,7 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 	}
 	var said bytes.Buffer
 	out := io.MultiWriter(&cappedWriter{w: &said, left: 64 << 10}, orDiscard(b.Output))
-	id, err := s.api.once(ctx, libpod.Call{Build: &libpod.Build{Containerfile: b.Containerfile, ContextDir: b.ContextDir, Reference: b.Reference, Args: b.Args}}, nil, out)
+	id, err := s.api.once(ctx, libpod.Call{Build: &libpod.Build{Containerfile: b.Containerfile, ContextDir: b.ContextDir, Exclude: b.Exclude, Reference: b.Reference, Args: b.Args}}, nil, out)
 	if err != nil {
 		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
 			err = fmt.Errorf("%w: %s", err, text)

@@ -84,21 +84,23 @@ func RunPart(task *tasks.Task) (map[string]json.RawMessage, error) {
 
 // DigestsOf returns the digests of a row, and reads the files that the set-up
 // copies: templates, the directory of a Dockerfile, the solution. The task
-// directory, which pre_run sees, is not among them: it holds the criteria.
-func DigestsOf(row tasks.Row) (Digests, error) {
+// directory, which pre_run sees, is not among them: it holds the criteria. The
+// run that the row is of may lie in one of these directories, and is no part of
+// it; "": there is none.
+func DigestsOf(row tasks.Row, run string) (Digests, error) {
 	part, err := RunPart(row.Task)
 	if err != nil {
 		return Digests{}, err
 	}
-	run := sha256.New()
+	sum := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(part)) {
-		addPart(run, key, string(part[key]))
+		addPart(sum, key, string(part[key]))
 	}
 	for _, content := range contents(row) {
-		addPart(run, content.name, content.digest())
+		addPart(sum, content.name, content.digest(run))
 	}
 	whole, err := taskDigest(row.Task)
-	return Digests{Run: hex.EncodeToString(run.Sum(nil)), Task: whole}, err
+	return Digests{Run: hex.EncodeToString(sum.Sum(nil)), Task: whole}, err
 }
 
 // taskDigest covers all of a task.
@@ -138,7 +140,7 @@ func contents(row tasks.Row) []content {
 
 // digest is of the content, or of why there is none: it is not the digest's
 // place to refuse it.
-func (c content) digest() string {
+func (c content) digest(run string) string {
 	if c.file {
 		text, err := readBelow(filepath.Dir(c.path), filepath.Base(c.path), largestScript)
 		if err != nil {
@@ -147,9 +149,17 @@ func (c content) digest() string {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:])
 	}
-	digest, err := treeDigest(c.path, c.ignore)
+	digest, err := treeDigest(c.path, c.ignore, runAt(run))
 	if err != nil {
 		return "unreadable"
 	}
 	return digest
+}
+
+// runAt hides a run; "" is none.
+func runAt(dir string) hidden {
+	if dir == "" {
+		return nil
+	}
+	return hidden{dir}
 }

@@ -21,7 +21,7 @@ func (e *execution) findImage(ctx context.Context) error {
 		return nil
 	}
 	if e.accepted.Setup().Dockerfile != "" {
-		return e.build(ctx)
+		return e.steps.build(e, ctx)
 	}
 	fetching := ctx
 	if limit := e.accepted.Setup().Timeouts.Pull; limit > 0 {
@@ -56,6 +56,8 @@ func (e *execution) build(ctx context.Context) error {
 		Containerfile: setup.Dockerfile, ContextDir: filepath.Dir(setup.Dockerfile), Reference: builtName(e.task.TaskID),
 		Args: map[string]string{}, Output: e.logs.cell,
 	}
+	runs := hidden{e.runDir()}
+	order.Exclude = runs.in(order.ContextDir)
 	for name, value := range setup.Build.Args {
 		order.Args[name] = os.Expand(value, e.variable)
 	}
@@ -64,7 +66,7 @@ func (e *execution) build(ctx context.Context) error {
 			Do: "build the image beforehand and name it as docker.image"}
 	}
 	var err error
-	if e.context, err = treeDigest(order.ContextDir, nil); err != nil {
+	if e.context, err = treeDigest(order.ContextDir, nil, runs); err != nil {
 		e.warn("the record holds no digest of the build's directory: " + err.Error())
 	}
 	pin, err := e.engines.Build(building, order)

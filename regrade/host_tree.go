@@ -27,7 +27,7 @@ type hostTree struct {
 	// refuseLinks: a link that leads out of the tree, and what is no file, is an
 	// error. Else it is left out.
 	refuseLinks bool
-	hidden      []string // directories that are left out wherever they lie
+	hidden      hidden
 }
 
 // badTree says what is wrong with a tree that the operator named.
@@ -102,20 +102,9 @@ func (p *treePutter) visit(ctx context.Context, name string, entry fs.DirEntry, 
 	return nil
 }
 
-// skips leaves out what is ignored by name, and directories that are hidden by
-// identity, whatever leads to them.
+// skips leaves out what is ignored by name, and what is hidden.
 func (p *treePutter) skips(name string, entry fs.DirEntry) bool {
-	if isIgnored(p.ignore, entry.Name()) {
-		return true
-	}
-	if !entry.IsDir() || len(p.hidden) == 0 {
-		return false
-	}
-	info, err := entry.Info()
-	return err == nil && slices.ContainsFunc(p.hidden, func(dir string) bool {
-		other, err := os.Stat(dir)
-		return err == nil && os.SameFile(info, other)
-	})
+	return isIgnored(p.ignore, entry.Name()) || p.hidden.hides(p.root, name, entry.Type())
 }
 
 // isIgnored tells whether a pattern matches a base name.

@@ -116,7 +116,7 @@ func (g *grading) changedContext() string {
 	if was == "" || dir == "" {
 		return ""
 	}
-	now, err := treeDigest(dir, nil)
+	now, err := treeDigest(dir, nil, g.hidden())
 	if err != nil || now == was {
 		return ""
 	}

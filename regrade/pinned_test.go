@@ -118,7 +118,7 @@ func TestABuiltImageIsNotBuiltAgain(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "Dockerfile")
 	os.WriteFile(file, []byte("FROM a\n"), 0o644)
-	digest, err := treeDigest(dir, nil)
+	digest, err := treeDigest(dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

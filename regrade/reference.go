@@ -74,7 +74,7 @@ func referenceDigest(dir string) (string, error) {
 
 // referenceFiles lists the regular files of a tree without .git and links.
 func referenceFiles(root *os.Root, most int) ([]string, error) {
-	entries, err := entriesOf(root, most, nil)
+	entries, err := entriesOf(root, most, nil, nil)
 	var files []string
 	for _, e := range entries {
 		if e.kind.IsRegular() {
@@ -90,10 +90,10 @@ type treeEntry struct {
 	kind fs.FileMode
 }
 
-// entriesOf lists a tree without .git and what is ignored, in the order of path
-// components: "a/b" comes before "a-b", as Python's paths compare. Directories
+// entriesOf lists a tree without .git, what is ignored and what skip tells (nil:
+// nothing more), in the order of path components: "a/b" comes before "a-b", as Python's paths compare. Directories
 // count too, so that no tree is walked for ever: most bounds both.
-func entriesOf(root *os.Root, most int, ignore []string) ([]treeEntry, error) {
+func entriesOf(root *os.Root, most int, ignore []string, skip func(root *os.Root, name string, kind fs.FileMode) bool) ([]treeEntry, error) {
 	var all []treeEntry
 	count, todo := 0, []string{"."}
 	for len(todo) > 0 {
@@ -103,7 +103,7 @@ func entriesOf(root *os.Root, most int, ignore []string) ([]treeEntry, error) {
 			if count++; count > most {
 				return fmt.Errorf("it holds more than %d files and directories", most)
 			}
-			if base := path.Base(name); base == ".git" || isIgnored(ignore, base) {
+			if base := path.Base(name); base == ".git" || isIgnored(ignore, base) || skip != nil && skip(root, name, kind) {
 				return nil
 			}
 			if kind.IsDir() {

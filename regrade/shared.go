@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"podgrade/isolation"
@@ -156,7 +157,11 @@ func (s *Shared) forget(key string) {
 
 // buildKey is the same for orders that build the same.
 func buildKey(order isolation.BuildOrder) (string, error) {
-	digest, err := treeDigest(order.ContextDir, nil)
+	var without hidden
+	for _, name := range order.Exclude {
+		without = append(without, filepath.Join(order.ContextDir, name))
+	}
+	digest, err := treeDigest(order.ContextDir, nil, without)
 	if err != nil {
 		return "", err
 	}

@@ -11,15 +11,15 @@ import (
 // treeDigest is the digest of a tree that a set-up copies or an image is built
 // from: all that can change what comes of it. Beside the content of its files
 // that is which of them can be executed, where links lead, and directories.
-// What is left out is .git, which every command of git writes to, and what a
-// pattern ignores.
-func treeDigest(dir string, ignore []string) (string, error) {
+// What is left out is .git, which every command of git writes to, what a
+// pattern ignores, and runs.
+func treeDigest(dir string, ignore []string, without hidden) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	entries, err := entriesOf(root, mostTreeEntries, ignore)
+	entries, err := entriesOf(root, mostTreeEntries, ignore, without.hides)
 	if err != nil {
 		return "", err
 	}

@@ -37,6 +37,7 @@ type Import struct {
 type Build struct {
 	Containerfile string            `json:"containerfile"`
 	ContextDir    string            `json:"context_dir"`
+	Exclude       []string          `json:"exclude,omitempty"` // relative to the context
 	Reference     string            `json:"reference"`
 	Args          map[string]string `json:"args,omitempty"`
 }

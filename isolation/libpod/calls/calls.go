@@ -17,6 +17,7 @@ import (
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
 	"github.com/containers/podman/v5/pkg/errorhandling"
 	"github.com/containers/podman/v5/pkg/specgen"
+	"github.com/containers/podman/v5/pkg/util"
 
 	"podgrade/isolation/libpod"
 )
@@ -117,8 +118,12 @@ func importTar(ctx context.Context, i *libpod.Import, tar io.Reader) (string, er
 }
 
 func build(ctx context.Context, b *libpod.Build, said io.Writer) (string, error) {
+	excludes, err := excluded(b)
+	if err != nil {
+		return "", err
+	}
 	report, err := images.Build(ctx, []string{b.Containerfile}, types.BuildOptions{BuildOptions: buildah.BuildOptions{
-		Output: b.Reference, ContextDirectory: b.ContextDir, Args: b.Args,
+		Output: b.Reference, ContextDirectory: b.ContextDir, Args: b.Args, Excludes: excludes,
 		ConfigureNetwork: buildah.NetworkDisabled, PullPolicy: buildah.PullNever,
 		CommonBuildOpts: &buildah.CommonBuildOptions{}, Out: said, Err: said,
 		OutputFormat: buildah.OCIv1ImageManifest, RemoveIntermediateCtrs: true, ForceRmIntermediateCtrs: true,
@@ -128,4 +133,22 @@ func build(ctx context.Context, b *libpod.Build, said io.Writer) (string, error)
 		return "", err
 	}
 	return report.ID, nil
+}
+
+// excluded are the patterns of what is not sent to a build: those of the ignore
+// file, which Podman reads only where it is given none, and ours. With none of
+// ours it is left to Podman.
+func excluded(b *libpod.Build) ([]string, error) {
+	if len(b.Exclude) == 0 {
+		return nil, nil
+	}
+	patterns, _, err := util.ParseDockerignore([]string{b.Containerfile}, b.ContextDir)
+	if err != nil {
+		return nil, err
+	}
+	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+	for _, name := range b.Exclude {
+		patterns = append(patterns, literal.Replace(name))
+	}
+	return patterns, nil
 }

@@ -1,0 +1,65 @@
+package regrade
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"podgrade/tasks/record"
+)
+
+// TestRunsAreNoPartOfATree: where runs lie in a task's directories, neither the
+// run itself nor others change what the row is or get into its cell; what only
+// looks like a run does.
+func TestRunsAreNoPartOfATree(t *testing.T) {
+	dir := contentsOf(t)
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, "image", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := filepath.Join(dir, "image", "runs", "now")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		t.Helper()
+		d, err := DigestsOf(digestRow(t, dir, nil), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Run
+	}
+	before := digest()
+	put("runs/now/default/a/00/task.log", "of the row itself")
+	put("runs/older/"+record.RunFile, `{"task_results": []}`)
+	put("runs/older/default/a/00/artifacts/a/answer", "42")
+	put("runs/begun/"+record.FingerprintFile, `{}`)
+	if err := os.Symlink("older", filepath.Join(dir, "image", "runs", record.Latest)); err != nil {
+		t.Fatal(err)
+	}
+	if digest() != before {
+		t.Error("runs change the run digest")
+	}
+	want := []string{"runs/begun", "runs/latest", "runs/now", "runs/older"}
+	if got := (hidden{run}).in(filepath.Join(dir, "image")); !slices.Equal(got, want) {
+		t.Errorf("left out of a build: %q, want %q", got, want)
+	}
+	if elsewhere, err := treeDigest(filepath.Join(dir, "image"), nil, nil); err != nil || elsewhere == before {
+		t.Errorf("the run itself is no run yet: %v", err)
+	}
+	for _, c := range []struct{ name, text string }{
+		{"other/" + record.RunFile, `{"configurations": []}`},
+		{"deep/" + record.Latest, "a file of that name"},
+		{"runs/note", "beside the runs"},
+	} {
+		now := digest()
+		if put(c.name, c.text); digest() == now {
+			t.Errorf("%s is left out", c.name)
+		}
+	}
+}
