@@ -52,6 +52,7 @@ func evaluateCommand() *cli.Command {
 			jsonEventsFlag(),
 		}),
 		OnUsageError: usageError,
+		Before:       takeDotenv,
 		Action:       func(c *cli.Context) error { return evaluate(c, layers) },
 	}
 }

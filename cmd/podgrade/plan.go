@@ -32,6 +32,7 @@ func planCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the plan as JSON"},
 		),
 		OnUsageError: usageError,
+		Before:       takeDotenv,
 		Action:       func(c *cli.Context) error { return plan(c, &chosen) },
 	}
 }

@@ -56,7 +56,7 @@ func newProgress(c *cli.Context, rows int) progress {
 	case ok && isTerminal(file):
 		return newBars(file, rows)
 	}
-	return &plainLines{out: c.App.ErrWriter, rows: rows, verbose: c.Bool("verbose")}
+	return &plainLines{out: c.App.ErrWriter, rows: rows, verbose: tellsAll(c)}
 }
 
 // plainLines is a line for each thing that happens.
