@@ -21,6 +21,9 @@ const (
 	Refused        Kind = "refusal"        // it may not happen, or not like this
 	Infrastructure Kind = "infrastructure" // the host failed; the row is as it was
 	TaskFault      Kind = "task"           // the task or the row cannot be graded by it
+
+	// Interruption is no fault of anything: a signal ended the work.
+	Interruption Kind = "interrupted"
 )
 
 // Exit codes of the program.
@@ -63,11 +66,14 @@ func (e *Error) Unwrap() error { return e.Why }
 // KindOf classifies any error of a grade. What nobody has classified is
 // infrastructure: the row is not to blame for it.
 func KindOf(err error) Kind {
+	var interrupted *Interrupted
 	var own *Error
 	var refusal *policy.Refusal
 	var fault *isolation.Fault
 	var author *criteria.AuthorError
 	switch {
+	case errors.As(err, &interrupted):
+		return Interruption
 	case errors.As(err, &own):
 		return own.Kind
 	case errors.As(err, &refusal):
@@ -104,14 +110,12 @@ func (e *Interrupted) Is(target error) bool { return target == context.Canceled 
 
 // ExitCode is the exit code for an error; 0 for nil.
 func ExitCode(err error) int {
-	var interrupted *Interrupted
-	switch {
-	case err == nil:
+	if err == nil {
 		return ExitPassed
-	case errors.As(err, &interrupted):
-		return ExitInterrupted
 	}
 	switch KindOf(err) {
+	case Interruption:
+		return ExitInterrupted
 	case User, Refused:
 		return ExitUsage
 	}

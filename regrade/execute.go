@@ -33,7 +33,10 @@ func Execute(ctx context.Context, row *record.Row, job Job, o ExecuteOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &execution{row: row, job: job, options: o, task: job.Row.Task, accepted: accepted, agent: agent}
+	e := &execution{row: row, job: job, options: o, task: job.Row.Task, accepted: accepted, agent: agent, steps: o.steps}
+	if e.steps == nil {
+		e.steps = allSteps()
+	}
 	executed, err := e.execute(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, &Interrupted{What: "the row has no record"}
@@ -49,6 +52,7 @@ type execution struct {
 	task     *tasks.Task
 	accepted policy.Accepted
 	agent    agents.Agent
+	steps    *steps
 
 	engines   Engines
 	image     isolation.Image
@@ -97,6 +101,7 @@ func (e *execution) execute(ctx context.Context) (executed *Executed, err error)
 		return nil, err
 	}
 	if ended != nil && KindOf(ended) == Refused {
+		e.logs.Note("podgrade", "refused, so that there is no record: "+ended.Error())
 		return nil, ended
 	}
 	return e.finish(ended)
@@ -157,7 +162,7 @@ func (e *execution) openWith(ctx context.Context) error {
 		workspace = "" // nothing is mounted
 	}
 	order := isolation.Order{
-		Workspace: workspace, WorkingDir: e.workingDir(), Create: true, Image: asUser(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
+		Workspace: workspace, WorkingDir: e.workingDir(), Create: true, Image: e.steps.user(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
 		Plan: oci.Plan{
 			Phase: oci.Execute, Network: e.network, Capabilities: e.accepted.Capabilities(), Limits: limitsOf(e.task.Sandbox.Limits),
 		},
@@ -181,7 +186,7 @@ func (e *execution) openWith(ctx context.Context) error {
 }
 
 // workingDir is where in the image the agent works; "": in a mounted workspace.
-func (e *execution) workingDir() string { return workingDirOf(e.accepted, e.image) }
+func (e *execution) workingDir() string { return e.steps.workingDir(e.accepted, e.image) }
 
 // workingDirOf is where in the image a row's workspace is; "": it is mounted
 // (spec/regrade.md 3.4).

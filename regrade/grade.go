@@ -50,6 +50,11 @@ type Options struct {
 	Check bool
 	// Observe learns that the row was graded, once; nil: nobody does.
 	Observe func(Event)
+
+	summaries *summaries // of many rows; nil: the grade refreshes that of its run itself
+	// summariesEvery is how often they are written meanwhile, of tests; 0: as
+	// newSummaries says.
+	summariesEvery time.Duration
 }
 
 // Verdict is what a grade came to.

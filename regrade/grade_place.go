@@ -64,9 +64,11 @@ func (g *grading) run() string {
 	if g.options.Run != "" {
 		return g.options.Run
 	}
-	return record.RunOf(g.row.Dir, record.Identity{
-		VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate(),
-	})
+	id := record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()}
+	if many := g.options.summaries; many != nil {
+		return many.owners.RunOf(g.row.Dir, id)
+	}
+	return record.RunOf(g.row.Dir, id)
 }
 
 // asUser is the image with the user that its task names instead.

@@ -28,12 +28,14 @@ func GradeRows(ctx context.Context, targets []Target, width int, o Options) []Gr
 	shared := Share(o.Start, o.Notice)
 	o.Start = shared.Start
 	o.Observe = inTurn(o.Observe)
+	o.summaries = newSummaries(o.summariesEvery, func(text string) { warnTo(o.Notice, text) })
 	begun := each(ctx, len(targets), width, func(i int) {
 		results[i] = gradeTarget(ctx, targets[i], o)
 	})
 	for i := begun; i < len(targets); i++ {
 		results[i] = Graded{Dir: targets[i].Dir, Err: &Interrupted{What: "the grade was not begun"}}
 	}
+	o.summaries.write()
 	if err := shared.Close(); err != nil {
 		fmt.Fprintf(o.Notice, "warning: ending the engines: %s\n", policy.NeutralText(err.Error()))
 	}

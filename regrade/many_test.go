@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
+	"podgrade/oci"
 	"podgrade/policy"
 	"podgrade/tasks/record"
 	"podgrade/tasks/record/fixture"
@@ -80,6 +84,65 @@ func TestManyRowsWithFailures(t *testing.T) {
 	results = GradeRows(t.Context(), Targets(dirs), 2, o)
 	if text := fmt.Sprint(Failures(results)); strings.Count(text, "lost it") != 2 {
 		t.Errorf("all failures: %s", text)
+	}
+}
+
+// TestOneSummaryForManyRows: the summary of a run is not written for each of its
+// rows. Whoever is killed before it is leaves records from which it is made
+// anew.
+func TestOneSummaryForManyRows(t *testing.T) {
+	const rows = 6
+	c := newCase(t, fixture.Pinned, nil)
+	run, err := record.OwningRun(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < rows; i++ {
+		if _, err := fixture.Write(fixture.Order{Task: byod, Out: run, Form: fixture.Pinned, Replicate: i,
+			Pin: oci.Pin{ID: imageID, Platform: oci.HostPlatform()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rebuilt := func() *record.Summary {
+		t.Helper()
+		s, dropped, err := record.Rebuild(run)
+		if err != nil || len(dropped) > 0 {
+			t.Fatal(err, dropped)
+		}
+		return s
+	}
+	if err := rebuilt().Write(run); err != nil {
+		t.Fatal(err)
+	}
+	passed := func() int {
+		t.Helper()
+		s, err := record.ReadSummary(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Counts().Succeeded
+	}
+	graded := 0
+	c.options.summariesEvery = time.Hour
+	c.options.Observe = func(Event) { // as if it were killed then
+		graded++
+		if before, mended := passed(), rebuilt().Counts(); before != 0 || mended.Succeeded < graded || mended.All != rows {
+			t.Errorf("after %d rows: %d in the summary, made anew %+v", graded, before, mended)
+		}
+	}
+	results := GradeRows(t.Context(), Targets([]string{run}), 2, c.options)
+	if Failures(results) != nil || graded != rows || passed() != rows {
+		t.Errorf("%v, %d events, %d rows in the summary", Failures(results), graded, passed())
+	}
+	if said := c.notice.String(); strings.Contains(said, record.RunFile) {
+		t.Errorf("%s", said)
+	}
+	// Without a summary that is said of each row.
+	os.Remove(filepath.Join(run, record.RunFile))
+	c.options.Observe = nil
+	GradeRows(t.Context(), Targets([]string{run}), 2, c.options)
+	if said := c.notice.String(); strings.Count(said, "no run.json was brought up to date") != rows {
+		t.Errorf("%s", said)
 	}
 }
 

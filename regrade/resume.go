@@ -47,7 +47,8 @@ type standing struct {
 }
 
 // look finds out what one row needs (spec/regrade.md 1.3). It changes nothing
-// but that the row directory is made.
+// but that the row directory is made, and that drafts of a killed podgrade are
+// removed.
 func (r *runner) look(job Job) standing {
 	s := standing{job: job}
 	row, err := record.Create(r.options.Dir, job.Identity())
@@ -56,6 +57,7 @@ func (r *runner) look(job Job) standing {
 		return s
 	}
 	defer row.Close()
+	row.RemoveLeftovers()
 	rec, _, err := row.Read()
 	switch {
 	case errors.Is(err, record.ErrNoRecord):

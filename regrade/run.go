@@ -77,6 +77,8 @@ type RunResult struct {
 	Missed  []*record.Suite // suites that missed a threshold
 	// Interrupted: rows are left that were not begun, or not ended.
 	Interrupted bool
+	// Reported: the pages of the run are on the disk.
+	Reported bool
 }
 
 // Run runs many rows: each is executed and, when the options say so, graded by
@@ -143,6 +145,8 @@ type runner struct {
 	results   []RowResult
 	summaries []*record.SummaryRow // nil: nothing is known of the row yet
 	refreshed time.Time
+
+	refreshTook time.Duration
 }
 
 // find looks at every row and refuses what cannot be gone on with.
@@ -219,7 +223,7 @@ func (r *runner) digestsOf(job Job) (*Digests, error) {
 	if known := r.digests[job.Row.Task]; known != nil {
 		return known, nil
 	}
-	made, err := DigestsOf(job.Row)
+	made, err := DigestsOf(job.Row, r.options.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,13 @@ import (
 	"podgrade/tasks/record"
 )
 
-// refreshEvery is how often the summary is written while rows are run.
-const refreshEvery = 2 * time.Second
+// refreshEvery is how often the summary is written while rows are run, and
+// refreshShare how many times as long as a write takes it is not written again,
+// so that a run of very many rows does not write summaries only.
+const (
+	refreshEvery = 2 * time.Second
+	refreshShare = 20
+)
 
 // update notes what a row has come to: its record, or why it has none, or none
 // that is better.
@@ -66,13 +71,15 @@ func (r *runner) refresh(now bool) {
 }
 
 func (r *runner) refreshLocked(now bool) {
-	if !now && time.Since(r.refreshed) < refreshEvery {
+	if !now && time.Since(r.refreshed) < max(refreshEvery, refreshShare*r.refreshTook) {
 		return
 	}
+	began := time.Now()
 	if err := report.WriteRun(r.options.Dir, r.summary()); err != nil {
 		r.warn(record.RunFile + " could not be written: " + err.Error())
 	}
 	r.refreshed = time.Now()
+	r.refreshTook = r.refreshed.Sub(began)
 }
 
 // summary is the run as far as it is known.
@@ -105,7 +112,8 @@ func (r *runner) result(ctx context.Context) *RunResult {
 	for _, row := range result.Summary.Rows {
 		logs = append(logs, row.Identity)
 	}
-	if err := report.Write(r.options.Dir, result.Summary, r.about()); err != nil {
+	err := report.Write(r.options.Dir, result.Summary, r.about())
+	if result.Reported = err == nil; err != nil {
 		r.warn("the report could not be written: " + err.Error())
 	}
 	if err := record.WriteExperimentLog(r.options.Dir, logs); err != nil {

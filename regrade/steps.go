@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"podgrade/isolation"
+	"podgrade/policy"
 	"podgrade/tasks"
 )
 
@@ -17,7 +18,7 @@ type steps struct {
 	user func(isolation.Image, *tasks.Task) isolation.Image
 	// workingDir is where in the image the agent works; "": in a mounted
 	// workspace.
-	workingDir func(*tasks.Task, isolation.Image) string
+	workingDir func(policy.Accepted, isolation.Image) string
 	// templates put one source into the workspace, by the source's type.
 	templates map[string]templateStep
 	// inCell are done in the open cell, in upstream's order.

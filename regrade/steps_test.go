@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"podgrade/isolation"
+	"podgrade/policy"
 	"podgrade/tasks"
 )
 
@@ -42,7 +43,7 @@ func (o *ExecuteOptions) SwitchOff(name string) {
 		}
 		return
 	case "working_dir":
-		s.workingDir = func(*tasks.Task, isolation.Image) string { return "" }
+		s.workingDir = func(policy.Accepted, isolation.Image) string { return "" }
 		return
 	}
 	if s.templates[name] != nil {

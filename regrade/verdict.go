@@ -290,9 +290,13 @@ func (g *grading) writeError(why error, do string) error {
 // refreshRun brings the owning run's summary up to date. It is best effort,
 // and never changes the outcome.
 func (g *grading) refreshRun(v *Verdict) {
+	if many := g.options.summaries; many != nil {
+		many.graded(g.row.Dir, v.Row)
+		return
+	}
 	run, err := record.OwningRun(g.row.Dir)
 	if err == nil {
-		err = record.RefreshRun(run, v.Row, g.record)
+		err = record.RefreshRun(run, record.UpdateOf(v.Row, g.record))
 	}
 	if err == nil {
 		err = report.Refresh(run)

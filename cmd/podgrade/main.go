@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -105,7 +107,26 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if name, lone := strings.CutPrefix(err.Error(), "flag needs an argument: -"); lone {
 		err = fmt.Errorf("a value is missing after %s", dashed(strings.TrimPrefix(name, "-")))
 	}
+	if words := notAValue(c, err.Error()); words != nil {
+		err = words
+	}
 	return &regrade.Error{Kind: regrade.User, Tried: "read the command line", Why: err, Do: "see " + c.Command.HelpName + " --help"}
+}
+
+// notAValue says in plain words that an option cannot have a value, where the
+// library says "parse error"; nil for anything else that it says.
+func notAValue(c *cli.Context, said string) error {
+	match := regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?-(\S+): (?:parse error|value out of range)$`).FindStringSubmatch(said)
+	if match == nil {
+		return nil
+	}
+	kind := "true or false"
+	for _, flag := range c.Command.Flags {
+		if _, number := flag.(*cli.IntFlag); number && slices.Contains(flag.Names(), match[2]) {
+			kind = "a whole number"
+		}
+	}
+	return fmt.Errorf("%s is %s, not %q", dashed(match[2]), kind, match[1])
 }
 
 // nearestCommand is " (did you mean X?)" for a command that was mistyped, or "".

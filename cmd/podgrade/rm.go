@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +87,9 @@ func refuseRemoval(on string, why error, do string) error {
 func openRun(name string) (*openedRun, error) {
 	const nameOne = "name a run directory"
 	path, err := resolveParent(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("there is no such directory")
+	}
 	if err != nil {
 		return nil, refuseRemoval(name, err, nameOne)
 	}
@@ -125,6 +129,9 @@ func resolveParent(name string) (string, error) {
 
 func openNoLink(parent *os.Root, base string) (*os.File, error) {
 	info, err := parent.Lstat(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such directory")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ func runVerb(name, usage, help string, grade bool) *cli.Command {
 		Description:  help,
 		Flags:        flags,
 		OnUsageError: usageError,
+		Before:       takeDotenv,
 		Action:       func(c *cli.Context) error { return runTasks(c, &chosen, grade) },
 	}
 }
@@ -141,7 +142,7 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 		return err
 	}
 	if !o.Resume {
-		if err := regrade.CheckJobs(jobs, o.Execute, grade); err != nil {
+		if err := refuseRun(c, jobs, o); err != nil {
 			return err
 		}
 	}
@@ -150,6 +151,19 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 		return err
 	}
 	return runJobs(c, jobs, resolution, o)
+}
+
+// refuseRun refuses what can be known to fail before anything is made: rows that
+// cannot be executed here, and a host where a program is missing. A resume may
+// have nothing to execute, and looks at its rows first.
+func refuseRun(c *cli.Context, jobs []regrade.Job, o regrade.RunOptions) error {
+	if err := regrade.CheckJobs(jobs, o.Execute, o.Grade); err != nil {
+		return err
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	return isolation.CheckPrograms(isolation.Options{Scratch: c.String("scratch")})
 }
 
 // runOptions are what the options say of a run.

@@ -126,7 +126,9 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 	if graded > 0 {
 		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)
 	}
-	fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunPage)))
+	if result.Reported { // else a warning has said why not
+		fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunPage)))
+	}
 	return w.Flush()
 }
 

@@ -14,11 +14,14 @@ const mostCell = 300
 
 // code is a code span that no text can leave. Nothing in one is markup, but
 // that a table would end its cell at a bar.
-func code(s string) string {
+func code(s string) string { return codeOf(s, mostCell) }
+
+// codeOf is a code span of that many characters at most.
+func codeOf(s string, most int) string {
 	if s == "" {
 		return ""
 	}
-	s = strings.ReplaceAll(policy.Clip(s, mostCell), "|", `\|`)
+	s = strings.ReplaceAll(policy.Clip(s, most), "|", `\|`)
 	fence := strings.Repeat("`", longestRun(s)+1)
 	// A space that is set on both sides is not shown.
 	return fence + " " + s + " " + fence

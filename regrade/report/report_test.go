@@ -176,6 +176,23 @@ func TestARunWithoutRowsIsReported(t *testing.T) {
 	}
 }
 
+// TestALongMessageSaysWhereAllOfItIs: a summary cuts it, the page does not cut it
+// once more.
+func TestALongMessageSaysWhereAllOfItIs(t *testing.T) {
+	long := strings.Repeat("why ", 99) + "at its end"
+	for message, says := range map[string]bool{long: true, long[:390]: false} {
+		dir := runOf(t, nil, row{"base", "a", 0, record.Error, "null", message, "", ""})
+		text, err := os.ReadFile(filepath.Join(dir, record.RunPage))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := strings.TrimSuffix(message, "at its end")
+		if !strings.Contains(string(text), shown) || strings.Contains(string(text), "all of it in the row's ` task.log `") != says {
+			t.Errorf("of %d characters:\n%s", len(message), text)
+		}
+	}
+}
+
 func TestJUnit(t *testing.T) {
 	var b bytes.Buffer
 	if err := JUnit(&b, plainRun(t)); err != nil {

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	"podgrade/tasks/record"
 )
@@ -63,8 +65,20 @@ func troubles(p *page, s *record.Summary) {
 			p.line("\n## Errors\n")
 			head = true
 		}
-		p.line("* %s %s", code(row.Identity.String()), code(message))
+		p.line("* %s %s%s", code(row.Identity.String()), codeOf(message, mostTrouble), whereAll(message))
 	}
+}
+
+// mostTrouble is more than a summary holds of a message, so that it is not cut
+// once more here.
+const mostTrouble = 2000
+
+// whereAll says where all of a message is that the record or the summary cuts.
+func whereAll(message string) string {
+	if !strings.Contains(message, record.CutMark) {
+		return ""
+	}
+	return fmt.Sprintf(", all of it in the row's %s, or of a grade in its %s", code(record.TaskLog), code(record.GradeLog))
 }
 
 func skipped(p *page, s *record.Summary) {

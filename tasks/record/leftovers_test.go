@@ -1,7 +1,9 @@
 package record
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -28,7 +30,9 @@ func TestLeftoverDraftsAreRemoved(t *testing.T) {
 	}
 	leftover := GradeLog + ".4711.0123abcd.tmp"
 	file(leftover, old)
-	kept := []string{GradeLog + ".4711.0123abce.tmp", TaskLog + ".4711.0123abcd.tmp", GradeLog + ".old.tmp", GradeLog + ".4711.0123abcdx.tmp"}
+	orphan := fmt.Sprintf("%s.%d.0123abcf.tmp", GradeLog, endedProcess(t))
+	file(orphan, time.Now())
+	kept := []string{fmt.Sprintf("%s.%d.0123abce.tmp", GradeLog, os.Getpid()), TaskLog + ".4711.0123abcd.tmp", GradeLog + ".old.tmp", GradeLog + ".4711.0123abcdx.tmp"}
 	file(kept[0], time.Now()) // perhaps just made, and not locked yet
 	for _, name := range kept[1:] {
 		file(name, old)
@@ -40,7 +44,7 @@ func TestLeftoverDraftsAreRemoved(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, alive.temp), old, old); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, GradeLog+".4711.0123abcf.tmp")); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, GradeLog+".4711.0123abd0.tmp")); err != nil {
 		t.Fatal(err)
 	}
 	second, err := newDraft(root, GradeLog)
@@ -48,15 +52,63 @@ func TestLeftoverDraftsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Drop()
-	if _, err := root.Lstat(leftover); err == nil {
-		t.Error("the leftover is still there")
+	for _, name := range []string{leftover, orphan} {
+		if _, err := root.Lstat(name); err == nil {
+			t.Errorf("the leftover %s is still there", name)
+		}
 	}
-	for _, name := range append(kept, alive.temp, GradeLog+".4711.0123abcf.tmp") {
+	for _, name := range append(kept, alive.temp, GradeLog+".4711.0123abd0.tmp") {
 		if _, err := root.Lstat(name); err != nil {
 			t.Errorf("removed what is no leftover: %v", err)
 		}
 	}
 	if err := alive.Publish(); err != nil {
 		t.Error(err)
+	}
+}
+
+// endedProcess is the number of a process that has ended.
+func endedProcess(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// TestALeftoverOfAnyFileIsRemoved: who goes on with a row removes what a killed
+// podgrade was writing, at once, and nothing that somebody else writes.
+func TestALeftoverOfAnyFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	row, err := OpenRow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	if err := os.Mkdir(filepath.Join(dir, CriterionLogs), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid := endedProcess(t)
+	removed := []string{
+		fmt.Sprintf("%s.%d.0123abcd.tmp", TaskLog, pid), fmt.Sprintf("%s.%d.0123abcd.tmp", ContainerLog, pid),
+		fmt.Sprintf("%s/criterion-1.stdout.%d.0123abcd.tmp", CriterionLogs, pid),
+	}
+	kept := []string{TaskLog, "notes.tmp", fmt.Sprintf("%s.%d.0123abcd.tmp", TaskLog, os.Getpid()), fmt.Sprintf(".%d.0123abcd.tmp", pid)}
+	for _, name := range append(removed, kept...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row.RemoveLeftovers()
+	for _, name := range removed {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	for _, name := range kept {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("removed what is no leftover: %v", err)
+		}
 	}
 }

@@ -259,7 +259,7 @@ func TestRefreshRun(t *testing.T) {
 	r.Status, r.Score = Success, &score
 	ClearGradeStamps(r.Environment)
 	r.Environment.Set(GradedWithUnpinnedImage, "byod:1")
-	if err := RefreshRun(run, Identity{"default", "add-footer", 0}, r); err != nil {
+	if err := RefreshRun(run, UpdateOf(Identity{"default", "add-footer", 0}, r)); err != nil {
 		t.Fatal(err)
 	}
 	data, _ := os.ReadFile(filepath.Join(run, RunFile))
@@ -289,7 +289,7 @@ func TestRefreshRunRatesOfUngradedRuns(t *testing.T) {
 	t.Run("D-24: a run without a verdict has no rate", func(t *testing.T) {
 		run, _ := runDir(t, twoRows)
 		_, r := minimal(t)
-		if err := RefreshRun(run, Identity{"default", "add-footer", 0}, r); err != nil {
+		if err := RefreshRun(run, UpdateOf(Identity{"default", "add-footer", 0}, r)); err != nil {
 			t.Fatal(err)
 		}
 		data, _ := os.ReadFile(filepath.Join(run, RunFile))
@@ -304,7 +304,7 @@ func TestRefreshRunRefuses(t *testing.T) {
 	run, row := runDir(t, twoRows)
 	_, r := minimal(t)
 	before, _ := os.ReadFile(filepath.Join(run, RunFile))
-	if err := RefreshRun(run, Identity{"default", "add-footer", 1}, r); !errors.Is(err, ErrNotListed) {
+	if err := RefreshRun(run, UpdateOf(Identity{"default", "add-footer", 1}, r)); !errors.Is(err, ErrNotListed) {
 		t.Errorf("another replicate: %v", err)
 	}
 	if now, _ := os.ReadFile(filepath.Join(run, RunFile)); string(now) != string(before) {
@@ -312,7 +312,7 @@ func TestRefreshRunRefuses(t *testing.T) {
 	}
 	os.Rename(filepath.Join(run, RunFile), filepath.Join(run, "kept"))
 	os.Symlink("kept", filepath.Join(run, RunFile))
-	if err := RefreshRun(run, Identity{"default", "add-footer", 0}, r); !errors.Is(err, ErrNotPlain) {
+	if err := RefreshRun(run, UpdateOf(Identity{"default", "add-footer", 0}, r)); !errors.Is(err, ErrNotPlain) {
 		t.Errorf("through a link: %v", err)
 	}
 	if _, err := OwningRun(row); !errors.Is(err, ErrNoRun) {
@@ -332,7 +332,7 @@ func TestRefreshRunTogether(t *testing.T) {
 		_, r := minimal(t)
 		r.Status = Success
 		wg.Go(func() {
-			if err := RefreshRun(run, Identity{"default", fmt.Sprintf("t%d", i), 0}, r); err != nil {
+			if err := RefreshRun(run, UpdateOf(Identity{"default", fmt.Sprintf("t%d", i), 0}, r)); err != nil {
 				t.Error(err)
 			}
 		})

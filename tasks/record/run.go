@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // ErrNoRun: no directory above the row is a run directory.
@@ -50,7 +51,16 @@ const highest = 32
 // OwningRun returns the run directory that a row belongs to: the nearest
 // directory above it whose run.json is a run's summary. One of another program
 // does not count. ErrNoRun when there is none.
-func OwningRun(rowDir string) (string, error) {
+func OwningRun(rowDir string) (string, error) { return new(Owners).Of(rowDir) }
+
+// Owners finds the runs of many rows, and reads no summary twice for it.
+type Owners struct {
+	mu    sync.Mutex
+	known map[string]bool // by directory: it is a run
+}
+
+// Of is OwningRun.
+func (o *Owners) Of(rowDir string) (string, error) {
 	dir := rowDir
 	for range highest {
 		up := filepath.Dir(dir)
@@ -58,18 +68,35 @@ func OwningRun(rowDir string) (string, error) {
 			break
 		}
 		dir = up
-		if isRun(dir) {
+		if o.isRun(dir) {
 			return dir, nil
 		}
 	}
 	return "", ErrNoRun
 }
 
+func (o *Owners) isRun(dir string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	is, known := o.known[dir]
+	if !known {
+		if o.known == nil {
+			o.known = map[string]bool{}
+		}
+		is = isRun(dir)
+		o.known[dir] = is
+	}
+	return is
+}
+
 // RunOf returns the run directory of a row, whether it has a summary yet or
 // not: the one that owns it, else the one below which the record says that the
 // row lies, else the row directory itself.
-func RunOf(rowDir string, id Identity) string {
-	if run, err := OwningRun(rowDir); err == nil {
+func RunOf(rowDir string, id Identity) string { return new(Owners).RunOf(rowDir, id) }
+
+// RunOf is RunOf.
+func (o *Owners) RunOf(rowDir string, id Identity) string {
+	if run, err := o.Of(rowDir); err == nil {
 		return run
 	}
 	if run, below := strings.CutSuffix(rowDir, "/"+id.String()); below && run != "" {
@@ -105,10 +132,21 @@ func readRun(root *os.Root) (*Object, []Raw, error) {
 	return doc, rows, nil
 }
 
-// RefreshRun brings the row's status, score and stamps, and the counts of the
-// run, up to date in the run's summary. Whatever else stands there is kept.
-// ErrNotListed when the summary has no such row; nothing is written then.
-func RefreshRun(runDir string, id Identity, r *Record) error {
+// Update is what a grade changed in a row of a run's summary. It does not hold
+// on to the record.
+type Update struct {
+	Identity
+	row *Object
+}
+
+// UpdateOf is the row's update, from the record that the grade wrote.
+func UpdateOf(id Identity, r *Record) Update { return Update{id, rowDocument(r, id, r.task(), "")} }
+
+// RefreshRun brings status, score and stamps of rows, and the counts of the run,
+// up to date in the run's summary, all in one write. Whatever else stands there
+// is kept. ErrNotListed for each row that the summary has not; when it has none
+// of them nothing is written.
+func RefreshRun(runDir string, updates ...Update) error {
 	root, err := os.OpenRoot(runDir)
 	if err != nil {
 		return err
@@ -119,44 +157,72 @@ func RefreshRun(runDir string, id Identity, r *Record) error {
 		return err
 	}
 	defer unlock()
-	doc, rows, err := readRun(root)
+	doc, raw, err := readRun(root)
 	if err != nil {
 		return err
 	}
-	parsed, err := refreshRow(rows, id, r)
+	list, err := listOf(raw)
 	if err != nil {
 		return err
 	}
-	written := make([]any, len(rows))
-	for i := range rows {
-		written[i] = rows[i]
+	var missing error
+	for _, update := range updates {
+		if !list.update(update) {
+			missing = errors.Join(missing, fmt.Errorf("%s: %w", update.Identity, ErrNotListed))
+		}
 	}
-	written[parsed.index] = parsed.row
-	doc.Set(runRows, written)
-	if err := recount(doc, rows, parsed); err != nil {
-		return err
+	if !list.changed {
+		return missing
 	}
-	return writeDurably(root, RunFile, doc.Bytes())
+	doc.Set(runRows, list.written)
+	list.recount(doc)
+	return errors.Join(missing, writeDurably(root, RunFile, doc.Bytes()))
 }
 
-type refreshed struct {
-	index int
-	row   *Object
+// rowList is the rows of a summary; those that no update changes keep their
+// bytes.
+type rowList struct {
+	rows    []*Object
+	places  map[Identity]int
+	written []any
+	changed bool
 }
 
-func refreshRow(rows []Raw, id Identity, r *Record) (refreshed, error) {
-	for i, raw := range rows {
-		row, err := raw.Object()
+func listOf(raw []Raw) (*rowList, error) {
+	l := &rowList{places: map[Identity]int{}}
+	for i, text := range raw {
+		row, err := text.Object()
 		if err != nil {
-			return refreshed{}, fmt.Errorf("%s: row %d is not an object", RunFile, i)
+			return nil, fmt.Errorf("%s: row %d is not an object", RunFile, i)
 		}
-		if rowIdentity(row) != id {
-			continue
+		if id := rowIdentity(row); l.places[id] == 0 {
+			l.places[id] = i + 1 // the first of an identity counts
 		}
-		regraded(row, rowDocument(r, id, r.task(), ""))
-		return refreshed{i, row}, nil
+		l.rows, l.written = append(l.rows, row), append(l.written, text)
 	}
-	return refreshed{}, fmt.Errorf("%s: %w", id, ErrNotListed)
+	return l, nil
+}
+
+// update puts an update into its row; false when there is none.
+func (l *rowList) update(u Update) bool {
+	i := l.places[u.Identity] - 1
+	if i < 0 {
+		return false
+	}
+	regraded(l.rows[i], u.row)
+	l.written[i], l.changed = l.rows[i], true
+	return true
+}
+
+// recount writes the counts that follow from the rows. Every replicate counts
+// as one.
+func (l *rowList) recount(doc *Object) {
+	c := &counts{}
+	for _, row := range l.rows {
+		c.add(Status(row.Text(rowStatus)), !row.Value(FieldWeightedScore).IsNull())
+	}
+	c.stored(doc)
+	c.computed(doc)
 }
 
 // regraded takes over from now what a grade changes in a row: whatever else an
@@ -182,24 +248,4 @@ func rowIdentity(row *Object) Identity {
 		id.Replicate = int(n)
 	}
 	return id
-}
-
-// recount writes the counts that follow from the rows. Every replicate counts
-// as one.
-func recount(doc *Object, rows []Raw, changed refreshed) error {
-	c := &counts{}
-	for i, raw := range rows {
-		row := changed.row
-		if i != changed.index {
-			parsed, err := raw.Object()
-			if err != nil {
-				return fmt.Errorf("%s: row %d is not an object", RunFile, i)
-			}
-			row = parsed
-		}
-		c.add(Status(row.Text(rowStatus)), !row.Value(FieldWeightedScore).IsNull())
-	}
-	c.stored(doc)
-	c.computed(doc)
-	return nil
 }

@@ -240,11 +240,14 @@ func numberOf(o *Object, name string) *float64 {
 // summary stays small when all its rows failed.
 const mostMessage = 400
 
+// CutMark ends a message that is longer than a record or a summary holds.
+const CutMark = "..."
+
 func cut(message string) string {
 	runes := 0
 	for i := range message {
 		if runes++; runes > mostMessage {
-			return message[:i] + "..."
+			return message[:i] + CutMark
 		}
 	}
 	return message

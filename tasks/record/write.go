@@ -45,7 +45,7 @@ func newDraft(root *os.Root, name string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	removeLeftovers(root, name)
+	removeLeftovers(root, func(entry string) bool { return isDraftOf(entry, name) })
 	var random [4]byte
 	rand.Read(random[:])
 	// A name of its own for each call: a fixed one plus O_EXCL would turn the
