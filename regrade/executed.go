@@ -195,6 +195,7 @@ func (e *execution) write(made *record.Record) error {
 			e.warn(fmt.Sprintf("%s could not be written: %v", record.ExecuteCellFile, err))
 		}
 	}
+	e.sign(made)
 	e.logs.Note("podgrade", fmt.Sprintf("%s: %s", e.job.Identity(), made.Status))
 	if err := e.row.Write(record.TaskFile, made.Bytes()); err != nil {
 		return &Error{Kind: Infrastructure, Tried: "write the record of", On: e.row.Dir, Why: err, Do: "make the row directory writable and execute the row again"}

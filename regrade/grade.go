@@ -39,6 +39,9 @@ type Options struct {
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
 	Version string
+	// Keys are what the row's signature is checked with, and its verdict signed;
+	// nil: no signature counts, and none is made.
+	Keys *policy.Keys
 	// Given is the operator's own task that the row is graded by; nil: the
 	// recorded one.
 	Given *Given
@@ -97,6 +100,7 @@ type grading struct {
 	before    []byte // of the record
 	record    *record.Record
 	task      *tasks.Task
+	vouched   *vouched // nil: nobody known vouches for the row
 	accepted  policy.Accepted
 	workspace string
 	logs      *logs
@@ -109,6 +113,9 @@ type grading struct {
 func prepare(row *record.Row, o Options) (*grading, error) {
 	g := &grading{row: row, options: o, began: time.Now()}
 	if err := g.read(); err != nil {
+		return nil, err
+	}
+	if err := g.vouch(); err != nil {
 		return nil, err
 	}
 	if err := g.consent(); err != nil {

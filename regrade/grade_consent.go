@@ -113,6 +113,7 @@ func (g *grading) request() (policy.Request, error) {
 		RunDir:          g.run(),
 		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
+		SignedBy:        g.signedBy(place),
 		Passed:          passed(g.record.Environment),
 		Baseline:        g.options.Answer.Policy.Baseline(),
 		Lookup:          g.options.Lookup,

@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"context"
+	"errors"
 
 	"podgrade/isolation"
 	"podgrade/oci"
@@ -37,7 +38,9 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 		},
 	}
 	if g.accepted.Place() == policy.OnHost {
-		spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.OpenOnHost(ctx, order) }
+		spot.open = func(ctx context.Context) (isolation.Cell, error) {
+			return g.checkedCell(engines.OpenOnHost(ctx, order))
+		}
 		return spot, "", nil
 	}
 	if spot.image, unpinned, err = g.image(ctx, engines); err != nil {
@@ -51,13 +54,31 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	if unpinned != record.Drift { // a state layer lies over its own image only
 		order.State = g.accepted.State()
 	}
-	spot.open = func(ctx context.Context) (isolation.Cell, error) { return engines.Open(ctx, order) }
+	spot.open = func(ctx context.Context) (isolation.Cell, error) { return g.checkedCell(engines.Open(ctx, order)) }
 	return spot, unpinned, nil
 }
 
+// checkedCell is the cell, unless its workspace is not the one that was signed.
+func (g *grading) checkedCell(cell isolation.Cell, err error) (isolation.Cell, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := g.checkWorkspace(cell.Made().View.Digest); err != nil {
+		return nil, errors.Join(err, cell.Close())
+	}
+	return cell, nil
+}
+
 // hidden are the directories that no view may show: the run, which holds the
-// records and workspaces of all rows, and above all the answers in them.
-func (g *grading) hidden() []string { return []string{g.run()} }
+// records and workspaces of all rows, and above all the answers in them; and that
+// of the user's signing key.
+func (g *grading) hidden() []string {
+	hidden := []string{g.run()}
+	if keys := g.options.Keys; keys != nil && keys.Dir != "" {
+		hidden = append(hidden, keys.Dir)
+	}
+	return hidden
+}
 
 // run is the directory of the run that the row belongs to.
 func (g *grading) run() string {

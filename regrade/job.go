@@ -64,6 +64,8 @@ type ExecuteOptions struct {
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
 	Version string
+	// Keys are what rows are signed with; nil: none is.
+	Keys *policy.Keys
 
 	steps *steps // of tests; nil: allSteps
 }

@@ -75,5 +75,5 @@ func (g *grading) shell(ctx context.Context, engines Engines, session Session) (
 
 // identity names the row, safe to print.
 func (g *grading) identity() string {
-	return policy.Neutral(record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()}.String())
+	return policy.Neutral(g.rowIdentity().String())
 }

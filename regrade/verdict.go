@@ -267,6 +267,7 @@ func (g *grading) write(v *Verdict, spot *place) error {
 	if err := g.row.KeepExecuted(g.before); err != nil {
 		g.warn("the record from before the grade could not be kept: " + err.Error())
 	}
+	g.sign()
 	if err := g.row.Write(record.TaskFile, g.record.Bytes()); err != nil {
 		return g.writeError(err, "make the row directory writable and grade it again")
 	}

@@ -128,6 +128,8 @@ func gradeOptions(c *cli.Context) (regrade.Options, error) {
 	}
 	view, err := viewOf(c)
 	return regrade.Options{
+		Keys: userKeys(),
+
 		Answer:     policy.Answer{RecordedCommands: c.Bool("allow-recorded-commands")},
 		AllowHost:  c.Bool("allow-host-grading"),
 		ImageDrift: c.Bool(imageDrift),

@@ -192,12 +192,13 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	if mode != "" && !slices.Contains(regrade.Preservations(), mode) {
 		return none, usage(c, "--preservation-mode is one of %s, not %q", preservations(), mode)
 	}
+	keys := userKeys()
 	o := regrade.RunOptions{
 		Grade: grade, Parallel: width, Resume: c.Bool("resume"), Retry: regrade.Retry(c.String("retry")), RerunChanged: c.Bool("rerun-changed"),
 		Execute: regrade.ExecuteOptions{
 			Start:        startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 			DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Preserve: mode, RequireLimits: c.Bool("require-limits"),
-			Lookup: os.LookupEnv, Version: version,
+			Lookup: os.LookupEnv, Version: version, Keys: keys,
 		},
 	}
 	if !grade {
@@ -210,7 +211,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	view, err := viewOf(c)
 	o.Grading = regrade.Options{
 		AllowHost: c.Bool("allow-host-grading"), ImageDrift: c.Bool(imageDrift), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
-		Lookup: os.LookupEnv, Version: version,
+		Lookup: os.LookupEnv, Version: version, Keys: keys,
 	}
 	return o, err
 }

@@ -13,6 +13,7 @@ import (
 // the record.
 var rowFiles = []string{
 	ExecuteFile, TaskLog, GradeLog, ContainerLog, GradeCellLog, ExecuteCellFile, GradeCellFile, RowPage,
+	ExecuteEnvelope, GradeEnvelope,
 }
 
 // rowDirs are the directories beside them.

@@ -13,6 +13,8 @@ const (
 	GradeCellLog    = "grade.docker.log"    // standard error of runtime and supervisor in a grade
 	ExecuteCellFile = "cell.execute.json"   // what was made for the agent's cell
 	GradeCellFile   = "cell.grade.json"     // what was made for the grading cell
+	ExecuteEnvelope = "execute.dsse.json"   // who vouches for the row, as it was executed
+	GradeEnvelope   = "grade.dsse.json"     // who vouches for its verdict
 	ArtifactsDir    = "artifacts"           // parent of the preserved workspace
 	RowPage         = "task.html"           // the record, to read
 	WorkspaceDraft  = "workspace.tmp"       // parent of a workspace that is not preserved yet, or never
@@ -39,6 +41,8 @@ const (
 	MaxRecord = 64 << 20 // of task.json
 	MaxRun    = 64 << 20 // of run.json
 	MaxDepth  = 500      // of nested arrays and objects
+
+	MaxEnvelope = 1 << 20 // of a signature's file
 )
 
 // ofAgents tells whether a directory of that name holds what agents wrote, so

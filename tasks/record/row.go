@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -91,6 +92,29 @@ func (r *Row) Read() (*Record, []byte, error) {
 		return nil, nil, unreadable{err}
 	}
 	return record, data, nil
+}
+
+// Envelope reads the file of a signature; nil when there is none.
+func (r *Row) Envelope(name string) ([]byte, error) {
+	data, err := readPlain(r.root, name, MaxEnvelope)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// Remove removes a file of the row that podgrade has written. It does nothing
+// where there is none.
+func (r *Row) Remove(name string) error { return r.clearFile(name) }
+
+// Run is the name of the run that the row lies in, as the row of this identity;
+// "" when it lies elsewhere.
+func (r *Row) Run(id Identity) string {
+	run, below := strings.CutSuffix(r.Dir, "/"+id.String())
+	if !below || run == "" {
+		return ""
+	}
+	return filepath.Base(run)
 }
 
 // Has tells whether the directory holds something of that name.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"podgrade/policy"
+	"podgrade/regrade"
+	"podgrade/tasks/record"
+)
+
+const trustVerifyHelp = `Says who has signed each row and its verdict, and what of it is not as it was
+signed. A signature by a key that is neither yours nor trusted counts as none.
+The workspace is not looked at: a grade compares it.
+
+Exit codes: 0 all is as somebody known has signed it; 1 something is not, or is
+not signed; 2 the command line is wrong.`
+
+func trustVerifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "verify",
+		Usage:        "say who has signed rows and their verdicts",
+		ArgsUsage:    "ROW... | RUN...",
+		Description:  trustVerifyHelp,
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line, one for each row"}},
+		OnUsageError: usageError,
+		Action:       trustVerify,
+	}
+}
+
+func trustVerify(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usage(c, "trust verify takes a row or a run directory, and no argument was given")
+	}
+	keys, code := userKeys(), regrade.ExitPassed
+	var results []regrade.Graded
+	for _, target := range regrade.Targets(c.Args().Slice()) {
+		found, err := verifyRow(target.Dir, keys)
+		if err == nil {
+			err = printVouched(c, found)
+		}
+		if err != nil {
+			results = append(results, regrade.Graded{Dir: target.Dir, Err: err})
+			code = max(code, regrade.ExitCode(err))
+		} else if !found.Holds() {
+			code = regrade.ExitFailed
+		}
+	}
+	return ended(code, regrade.Failures(results))
+}
+
+func verifyRow(dir string, keys *policy.Keys) (regrade.Vouched, error) {
+	row, err := regrade.OpenRow(dir)
+	if err != nil {
+		return regrade.Vouched{}, err
+	}
+	defer row.Close()
+	return regrade.Verify(row, keys)
+}
+
+func printVouched(c *cli.Context, v regrade.Vouched) error {
+	if c.Bool("json") {
+		return json.NewEncoder(c.App.Writer).Encode(v)
+	}
+	if _, err := fmt.Fprintln(c.App.Writer, policy.Neutral(v.Row)); err != nil {
+		return err
+	}
+	if err := printVouching(c.App.Writer, "executed", v.Execute); err != nil || v.Verdict == nil {
+		return err
+	}
+	return printVouching(c.App.Writer, "verdict", *v.Verdict)
+}
+
+func printVouching(w io.Writer, what string, v regrade.Vouching) error {
+	says := "as " + v.Signer + " has signed it"
+	switch {
+	case v.By == policy.Unsigned:
+		says = "not signed: " + policy.Neutral(v.Why)
+	case len(v.Differ) > 0:
+		says = "NOT as " + v.Signer + " has signed it: another " + partNames(v.Differ)
+	}
+	_, err := fmt.Fprintf(w, "  %-9s %s\n", what+":", says)
+	return err
+}
+
+func partNames(parts []record.Part) string {
+	names := make([]string, len(parts))
+	for i, part := range parts {
+		names[i] = policy.Neutral(string(part))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,95 @@
+package regrade
+
+import (
+	"podgrade/policy"
+	"podgrade/tasks/record"
+)
+
+// sign vouches for the row with this user's key. A row that no grade can use,
+// or whose commands ran on the host, where they could have the key, is not
+// signed; nor is one where the key cannot be had, which is no reason to lose
+// the row (design: Trust).
+func (e *execution) sign(made *record.Record) {
+	if e.options.Keys == nil || e.accepted.Place() != policy.InCell || e.settled == nil {
+		return
+	}
+	text, err := executedStatement(nameOfRow(e.row, e.job.Identity()), made, e.options.Version)
+	if err == nil {
+		text, err = e.options.Keys.Sign(text)
+	}
+	if err == nil {
+		err = e.row.Write(record.ExecuteEnvelope, text)
+	}
+	if err != nil {
+		e.warn("the row is not signed, so that a grade by its record will ask: " + err.Error())
+	}
+}
+
+// sign vouches for the verdict with this user's key, and again for a row of this
+// user's own whose task is another one by this grade. What commands of this
+// grade could have forged, since they ran on the host, is not signed; an older
+// signature, which would be of another verdict, goes in any case.
+func (g *grading) sign() {
+	if g.options.Keys == nil {
+		return
+	}
+	executed := ""
+	if g.vouched != nil {
+		executed = g.vouched.statement
+	}
+	err := g.signAgain(&executed)
+	_, live := g.record.Environment.Get(record.GradedLive)
+	if signs := !live && g.accepted.Place() == policy.InCell; err == nil && signs {
+		if err = g.signVerdict(executed); err == nil {
+			return
+		}
+	}
+	if err != nil {
+		g.warn("the verdict is not signed: " + err.Error())
+	}
+	if err := g.row.Remove(record.GradeEnvelope); err != nil {
+		g.warn("the signature of an earlier verdict stays: " + err.Error())
+	}
+}
+
+func (g *grading) signVerdict(executed string) error {
+	text, err := gradedStatement(nameOfRow(g.row, g.rowIdentity()), g.record, executed, g.options.Version)
+	if err == nil {
+		text, err = g.options.Keys.Sign(text)
+	}
+	if err == nil {
+		err = g.row.Write(record.GradeEnvelope, text)
+	}
+	return err
+}
+
+// signAgain is for a row whose recorded task this grade has replaced by the
+// operator's own: the signature of its execute is of the one before. This user's
+// own is made anew. Another's cannot be, and goes; the record as it was executed
+// is kept beside.
+func (g *grading) signAgain(executed *string) error {
+	if g.vouched == nil || len(record.Differences(g.vouched.parts, g.record.Parts())) == 0 {
+		return nil
+	}
+	if g.vouched.by != policy.Own {
+		*executed = ""
+		g.warn("the row holds your task now, which " + g.vouched.name + " has not signed: that signature is removed")
+		return g.row.Remove(record.ExecuteEnvelope)
+	}
+	text, err := executedStatement(g.vouched.row, g.record, g.options.Version)
+	if err != nil {
+		return err
+	}
+	*executed = digestOf(text)
+	if text, err = g.options.Keys.Sign(text); err != nil {
+		return err
+	}
+	return g.row.Write(record.ExecuteEnvelope, text)
+}
+
+// rowIdentity is the row's name by its record and its directory.
+func (g *grading) rowIdentity() record.Identity { return identityOf(g.row, g.record) }
+
+func identityOf(row *record.Row, rec *record.Record) record.Identity {
+	return record.Identity{VariantID: rec.VariantID, TaskID: rec.TaskID, Replicate: row.Replicate()}
+}

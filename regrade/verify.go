@@ -1,0 +1,98 @@
+package regrade
+
+import (
+	"errors"
+
+	"podgrade/policy"
+	"podgrade/tasks/record"
+)
+
+// Vouching is who vouches for one half of a row: for what was executed, or for
+// its verdict.
+type Vouching struct {
+	By     policy.Signer `json:"by"`               // policy.Unsigned: nobody who counts
+	Signer string        `json:"signer,omitempty"` // for a person
+	Why    string        `json:"why,omitempty"`    // nobody counts
+	Differ []record.Part `json:"differ,omitempty"` // what is not as it was signed
+}
+
+// Holds tells whether somebody known has signed what the row holds.
+func (v Vouching) Holds() bool { return v.By != policy.Unsigned && len(v.Differ) == 0 }
+
+// Vouched is who vouches for a row.
+type Vouched struct {
+	Row     string    `json:"row"` // directory
+	Execute Vouching  `json:"execute"`
+	Verdict *Vouching `json:"verdict"` // nil: the row has no verdict
+}
+
+// Holds tells whether all of the row is as somebody known has signed it.
+func (v Vouched) Holds() bool { return v.Execute.Holds() && (v.Verdict == nil || v.Verdict.Holds()) }
+
+// Verify looks for who vouches for a row. It reads the record and the files of
+// its signatures and starts nothing, so that the workspace is not looked at: a
+// grade compares it.
+func Verify(row *record.Row, keys *policy.Keys) (Vouched, error) {
+	rec, _, err := row.Read()
+	if err != nil {
+		return Vouched{}, &Error{Kind: kindOfReading(err), Tried: "read the record of", On: row.Dir, Why: err, Do: "name a row directory: RUN/VARIANT/TASK/NN"}
+	}
+	v := Vouched{Row: row.Dir}
+	executed := ""
+	v.Execute = vouching(row, record.ExecuteEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
+		found, err := checkExecuted(keys, row, rec, text)
+		if err != nil {
+			return policy.Unsigned, "", nil, err
+		}
+		executed = found.statement
+		return found.by, found.name, found.differ, nil
+	})
+	if !rec.HasVerdict() {
+		return v, nil
+	}
+	verdict := vouching(row, record.GradeEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
+		return checkGraded(keys, row, rec, executed, text)
+	})
+	v.Verdict = &verdict
+	return v, nil
+}
+
+func vouching(row *record.Row, name string, check func([]byte) (policy.Signer, string, []record.Part, error)) (v Vouching) {
+	text, err := row.Envelope(name)
+	if err == nil && text == nil {
+		err = errors.New("there is no " + name)
+	}
+	if err == nil {
+		v.By, v.Signer, v.Differ, err = check(text)
+	}
+	if err != nil {
+		v.Why = err.Error()
+	}
+	return v
+}
+
+// partExecuted is what the row was when it was graded.
+const partExecuted record.Part = "row as it was executed"
+
+// checkGraded compares a verdict with what was signed when it was reached.
+func checkGraded(keys *policy.Keys, row *record.Row, rec *record.Record, executed string, text []byte) (policy.Signer, string, []record.Part, error) {
+	signed, err := keys.Open(text)
+	if err == nil && signed.By == policy.Unsigned {
+		err = unknownKey(signed)
+	}
+	if err != nil {
+		return policy.Unsigned, "", nil, err
+	}
+	s, err := readStatement[gradedRow](signed.Statement, saysGrade)
+	if err != nil {
+		return policy.Unsigned, "", nil, err
+	}
+	var differ []record.Part
+	if identityOf(row, rec) != s.Predicate.Row.identity() {
+		differ = append(differ, partIdentity)
+	}
+	if s.subject(record.TaskFile) != digestOfParts(gradedParts(rec)) || s.subject(record.ExecuteEnvelope) != executed {
+		differ = append(differ, partExecuted)
+	}
+	return signed.By, nameOfSigner(signed), append(differ, record.Differences(s.Predicate.Parts, rec.VerdictParts())...), nil
+}

@@ -1,0 +1,140 @@
+package regrade
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"podgrade/policy"
+	"podgrade/tasks/record"
+)
+
+// vouched is a row whose signature is of a known key, and of what the row holds.
+type vouched struct {
+	by        policy.Signer
+	name      string // of who signed, for a person
+	row       rowName
+	statement string // digest of what was signed
+	workspace string // digest of the tree that the agent left
+	parts     map[record.Part]string
+}
+
+// vouch looks for who vouches for the row, and refuses one that is not what
+// somebody known has signed. A row that nobody known has signed is a row like
+// any other: what it may do is asked.
+func (g *grading) vouch() error {
+	if g.options.Keys == nil {
+		return nil
+	}
+	text, err := g.row.Envelope(record.ExecuteEnvelope)
+	if err != nil {
+		g.warn("the row's signature counts as none: " + err.Error())
+		return nil
+	}
+	if text == nil {
+		return nil
+	}
+	found, err := checkExecuted(g.options.Keys, g.row, g.record, text)
+	if err != nil {
+		g.warn("the row's signature counts as none: " + err.Error())
+		return nil
+	}
+	differ := found.differ
+	if g.options.Given != nil { // which is graded by instead
+		differ = slices.DeleteFunc(differ, func(p record.Part) bool { return p == record.PartTask || p == record.PartTaskFile })
+	}
+	if len(differ) > 0 {
+		return mismatch(g.row.Dir, found.name, differ)
+	}
+	switch run := g.row.Run(g.rowIdentity()); {
+	case g.record.Imported():
+		g.warn("the row was imported with files that its signature does not cover, so that it counts as none")
+		return nil
+	case run != found.row.Run:
+		g.warn(fmt.Sprintf("the row was signed as one of the run %q, and does not lie in it: the signature counts as none", found.row.Run))
+		return nil
+	}
+	g.vouched = &found.vouched
+	return nil
+}
+
+// checkedRow is what a signature of a row came to.
+type checkedRow struct {
+	vouched
+	differ []record.Part // which are another one than was signed
+}
+
+// partIdentity is the name of the row, which is no part of its record alone.
+const partIdentity record.Part = "identity"
+
+// checkExecuted compares a row with what was signed when it was executed. The
+// error says why there is no signature that counts.
+func checkExecuted(keys *policy.Keys, row *record.Row, rec *record.Record, text []byte) (*checkedRow, error) {
+	signed, err := keys.Open(text)
+	if err != nil {
+		return nil, err
+	}
+	if signed.By == policy.Unsigned {
+		return nil, unknownKey(signed)
+	}
+	s, err := readStatement[executedRow](signed.Statement, saysExecute)
+	if err != nil {
+		return nil, err
+	}
+	said := s.Predicate
+	now := rec.Parts()
+	found := &checkedRow{vouched: vouched{
+		by: signed.By, name: nameOfSigner(signed), row: said.Row, statement: digestOf(signed.Statement), workspace: said.Workspace, parts: now,
+	}}
+	if identityOf(row, rec) != said.Row.identity() {
+		found.differ = append(found.differ, partIdentity)
+	}
+	signedParts := said.Parts
+	if _, ok := now[record.PartPlace]; !ok { // the workspace was discarded
+		delete(signedParts, record.PartPlace)
+	}
+	found.differ = append(found.differ, record.Differences(signedParts, now)...)
+	return found, nil
+}
+
+// mismatch refuses a row, naming the parts that are not what was signed.
+func mismatch(dir, signer string, differ []record.Part) error {
+	names := make([]string, len(differ))
+	for i, part := range differ {
+		names[i] = string(part)
+	}
+	return &Error{Kind: Refused, Tried: "trust the signature of", On: dir,
+		Why: fmt.Errorf("%s has signed another %s than the row holds now", signer, strings.Join(names, ", ")),
+		Do:  "restore the row; or, where you know who changed it, remove " + record.ExecuteEnvelope + ": then you are asked what the row may do"}
+}
+
+// checkWorkspace refuses a workspace that is not the signed one, before anything
+// looks at it. digest is of the evidence that the place was made with.
+func (g *grading) checkWorkspace(digest string) error {
+	if g.vouched == nil || digest == g.vouched.workspace || g.otherWorkspace() != "" {
+		return nil
+	}
+	return mismatch(g.row.Dir, g.vouched.name, []record.Part{record.PartWorkspace})
+}
+
+// signedBy is whose signature consent may rely on. It is of no use on the host:
+// what an image has put into the record, as PATH, would reach it unasked.
+func (g *grading) signedBy(place policy.Place) policy.Signer {
+	if g.vouched == nil || place != policy.InCell {
+		return policy.Unsigned
+	}
+	return g.vouched.by
+}
+
+// nameOfSigner says to a person who has signed.
+func nameOfSigner(signed policy.Signed) string {
+	if signed.By == policy.Own {
+		return "this user's own key"
+	}
+	return "the trusted key " + policy.Clip(signed.Name, 100)
+}
+
+func unknownKey(signed policy.Signed) error {
+	return errors.New("it is by a key that is neither yours nor trusted: " + signed.Key)
+}
