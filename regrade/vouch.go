@@ -40,20 +40,22 @@ func (g *grading) vouch() error {
 		g.warn("the row's signature counts as none: " + err.Error())
 		return nil
 	}
-	differ := found.differ
-	if g.options.Given != nil { // which is graded by instead
-		differ = slices.DeleteFunc(differ, func(p record.Part) bool { return p == record.PartTask || p == record.PartTaskFile })
-	}
-	if len(differ) > 0 {
-		return mismatch(g.row.Dir, found.name, differ)
-	}
+	// A row that lies elsewhere is not compared: it is none that was signed.
 	switch run := g.row.Run(g.rowIdentity()); {
+	case slices.Contains(found.differ, partIdentity):
 	case g.record.Imported():
 		g.warn("the row was imported with files that its signature does not cover, so that it counts as none")
 		return nil
 	case run != found.row.Run:
 		g.warn(fmt.Sprintf("the row was signed as one of the run %q, and does not lie in it: the signature counts as none", found.row.Run))
 		return nil
+	}
+	differ := found.differ
+	if g.options.Given != nil { // which is graded by instead
+		differ = slices.DeleteFunc(differ, func(p record.Part) bool { return p == record.PartTask || p == record.PartTaskFile })
+	}
+	if len(differ) > 0 {
+		return mismatch(g.row.Dir, found.name, differ)
 	}
 	g.vouched = &found.vouched
 	return nil

@@ -87,8 +87,26 @@ func TestCells(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"row":    writeRow,
 			"status": exitStatus,
+			"sed":    substitute,
 		},
 	})
+}
+
+// substitute is the command `sed s/OLD/NEW/ FILE`, of the first OLD as it
+// stands.
+func substitute(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || strings.Count(args[0], "/") != 3 {
+		ts.Fatalf("usage: sed s/OLD/NEW/ FILE")
+	}
+	parts := strings.Split(args[0], "/")
+	file := ts.MkAbs(args[1])
+	text, err := os.ReadFile(file)
+	ts.Check(err)
+	changed := strings.Replace(string(text), parts[1], parts[2], 1)
+	if changed == string(text) {
+		ts.Fatalf("%s holds no %s", args[1], parts[1])
+	}
+	ts.Check(os.WriteFile(file, []byte(changed), 0o644))
 }
 
 // slowRow is a row whose only command is the given line.

@@ -224,6 +224,7 @@ func TestScenarioWorkspace(t *testing.T) {
 		}
 		before := s.modes("tree")
 		s.podgrade(0, "evaluate", row, trusting, "--workspace", "tree")
+		s.unsign(row)
 		s.podgrade(2, "evaluate", row, "--workspace", "tree")
 		killed := s.start("evaluate", row, trusting, "--workspace", "tree")
 		s.waits(killed, "sleep")
@@ -241,6 +242,7 @@ func TestScenarioWorkspace(t *testing.T) {
   - {type: file_contains, path: sub/made, includes: [p], description: read by podgrade}
 `), sceneImage(t), image, 1))
 		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		s.unsign(row) // its workspace becomes another one
 		for _, name := range []string{"", "/sub"} {
 			if err := os.Chmod(s.path(row+"/artifacts/t"+name), 0o700); err != nil {
 				t.Fatal(err)
@@ -263,6 +265,7 @@ func TestScenarioWorkspace(t *testing.T) {
 		}{&info}); err != nil {
 			t.Fatal(err)
 		}
+		s.unsign(row)
 		s.edit(rowRecord, fmt.Sprintf("%q", info[record.CommandBasePath]),
 			fmt.Sprintf("%q", "bin:.:"+s.path(row)+"/artifacts/t/bin:"+oci.WorkspacePath+"/bin:"+s.path("r")+":/nowhere:/opt/real:/bin"))
 		s.podgrade(0, "evaluate", row, trusting)

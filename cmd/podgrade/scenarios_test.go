@@ -209,6 +209,7 @@ func TestScenarioTurnCap(t *testing.T) {
 		s := newScene(t)
 		s.write("task.yaml", sceneTask(t, "cat >made", passing))
 		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
+		s.unsign("r/" + sceneRow)
 		path := filepath.Join(s.dir, "r", sceneRow, record.TaskFile)
 		text, err := os.ReadFile(path)
 		if err != nil {
