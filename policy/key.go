@@ -36,12 +36,11 @@ func ParseKey(text string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// Keys are the keys that rows are signed and checked with: this user's own,
-// and those that the policy trusts. They may be used by many rows at once.
+// Keys hold the key that rows are signed with, this user's own. Many rows may
+// use them at once.
 type Keys struct {
-	// Dir holds this user's own key, and nothing else; it is made with the key.
-	Dir     string
-	Trusted []TrustedKey
+	// Dir holds the key and nothing else; it is made with the key.
+	Dir string
 
 	mu  sync.Mutex
 	own ed25519.PrivateKey

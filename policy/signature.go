@@ -46,9 +46,9 @@ func (k *Keys) Sign(statement []byte) ([]byte, error) {
 }
 
 // Open tells whose signature an envelope holds. A key that is neither this
-// user's own nor trusted counts as none. The error says why a signature could
+// user's own nor one of those that the policy trusts counts as none. The error says why a signature could
 // not be looked at; it counts as none too.
-func (k *Keys) Open(text []byte) (Signed, error) {
+func (k *Keys) Open(text []byte, trusted []TrustedKey) (Signed, error) {
 	var envelope dsse.Envelope
 	if err := json.Unmarshal(text, &envelope); err != nil {
 		return Signed{}, fmt.Errorf("it is no envelope: %w", err)
@@ -69,14 +69,14 @@ func (k *Keys) Open(text []byte) (Signed, error) {
 			return Signed{By: Own, Key: KeyText(own.Public().(ed25519.PublicKey)), Statement: statement}, nil
 		}
 	}
-	for _, trusted := range k.Trusted {
-		key, err := ParseKey(trusted.Key)
+	for _, each := range trusted {
+		key, err := ParseKey(each.Key)
 		if err != nil {
-			problem = errors.Join(problem, fmt.Errorf("the trusted key %s: %w", Clip(trusted.Name, 100), err))
+			problem = errors.Join(problem, fmt.Errorf("the trusted key %s: %w", Clip(each.Name, 100), err))
 			continue
 		}
 		if statement := signedBy(&envelope, key); statement != nil {
-			return Signed{By: Trusted, Key: trusted.Key, Name: trusted.Name, Statement: statement}, nil
+			return Signed{By: Trusted, Key: each.Key, Name: each.Name, Statement: statement}, nil
 		}
 	}
 	return unknown, problem

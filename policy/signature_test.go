@@ -19,7 +19,7 @@ func newKeys(t *testing.T) *Keys {
 
 func TestTheKeyIsMadeOnFirstUseAndForNobodyElse(t *testing.T) {
 	keys := newKeys(t)
-	if signed, err := keys.Open([]byte(`{"payloadType": "application/vnd.in-toto+json", "payload": "e30=", "signatures": [{"keyid": "k", "sig": "AAAA"}]}`)); err != nil || signed.By != Unsigned || signed.Key != "k" {
+	if signed, err := keys.Open([]byte(`{"payloadType": "application/vnd.in-toto+json", "payload": "e30=", "signatures": [{"keyid": "k", "sig": "AAAA"}]}`), nil); err != nil || signed.By != Unsigned || signed.Key != "k" {
 		t.Errorf("%+v, %v", signed, err)
 	}
 	if _, err := os.Stat(keys.Dir); !os.IsNotExist(err) {
@@ -103,7 +103,7 @@ func TestAKeyThatOthersCouldUseIsNotUsed(t *testing.T) {
 			if _, err := again.Sign([]byte(`{}`)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("signing: %v", err)
 			}
-			if signed, err := again.Open(envelope); signed.By != Unsigned || signed.Statement != nil || err == nil || !strings.Contains(err.Error(), test.want) {
+			if signed, err := again.Open(envelope, nil); signed.By != Unsigned || signed.Statement != nil || err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("checking: %+v, %v", signed, err)
 			}
 		})
@@ -122,7 +122,7 @@ func TestSignaturesTellWhoSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine.Trusted = []TrustedKey{{Name: "laptop", Key: theirs}}
+	trust := []TrustedKey{{Name: "laptop", Key: theirs}}
 	sign := func(k *Keys) []byte {
 		envelope, err := k.Sign(statement)
 		if err != nil {
@@ -151,7 +151,7 @@ func TestSignaturesTellWhoSigned(t *testing.T) {
 		"nothing":              {nil, Signed{}, "no envelope"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := mine.Open(test.envelope)
+			got, err := mine.Open(test.envelope, trust)
 			if got.By != test.want.By || got.Name != test.want.Name || !bytes.Equal(got.Statement, test.want.Statement) {
 				t.Errorf("%+v", got)
 			}
@@ -160,11 +160,11 @@ func TestSignaturesTellWhoSigned(t *testing.T) {
 			}
 		})
 	}
-	mine.Trusted = []TrustedKey{{Name: "bad", Key: "ed25519:xx"}, {Name: "laptop", Key: theirs}}
-	if got, err := mine.Open(trusted); got.By != Trusted || err != nil {
+	trust = []TrustedKey{{Name: "bad", Key: "ed25519:xx"}, {Name: "laptop", Key: theirs}}
+	if got, err := mine.Open(trusted, trust); got.By != Trusted || err != nil {
 		t.Errorf("a good key after a bad one: %+v, %v", got, err)
 	}
-	if got, err := mine.Open(unknown); got.By != Unsigned || err == nil || !strings.Contains(err.Error(), "bad") {
+	if got, err := mine.Open(unknown, trust); got.By != Unsigned || err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("a bad key: %+v, %v", got, err)
 	}
 }

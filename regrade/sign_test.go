@@ -73,7 +73,7 @@ func (c *rowCase) verify() Vouched {
 	c.t.Helper()
 	row := c.open()
 	defer row.Close()
-	v, err := Verify(row, c.options.Keys)
+	v, err := Verify(row, c.options.signers())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestARowOfThisUsersOwnIsNotAskedFor(t *testing.T) {
 			t.Errorf("%+v, %+v", v, v.Verdict)
 		}
 	}
-	if got := strings.Count(c.notice.String(), "this user's own key"); got != 3 {
+	if got := strings.Count(c.notice.String(), "by the signature of your own key"); got != 3 {
 		t.Errorf("said %d times: %s", got, c.notice.String())
 	}
 	if order := c.fake.orders[0]; order.State != "sha256:state" || !slices.Contains(order.Hidden, c.options.Keys.Dir) {
@@ -202,7 +202,7 @@ func TestWhoseSignatureItIs(t *testing.T) {
 	t.Run("a trusted key's is compared", func(t *testing.T) {
 		c := newSigned(t, nil)
 		c.signWith(friend)
-		c.options.Keys.Trusted = []policy.TrustedKey{{Name: "friend", Key: key}}
+		c.options.Answer.Policy = &policy.File{Keys: []policy.TrustedKey{{Name: "friend", Key: key}}}
 		row := c.open()
 		defer row.Close()
 		g := &grading{row: row, options: c.options}
@@ -346,7 +346,7 @@ func TestAGradeByAnotherTaskIsSignedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = newSigned(t, nil)
-	c.options.Keys.Trusted = []policy.TrustedKey{{Name: "friend", Key: key}}
+	c.options.Answer.Policy = &policy.File{Keys: []policy.TrustedKey{{Name: "friend", Key: key}}}
 	c.signWith(friend)
 	c.options.Given = given(c)
 	c.pass()
@@ -360,7 +360,7 @@ func TestStatementsSayWhatTheRowIs(t *testing.T) {
 	c := newSigned(t, nil)
 	c.pass()
 	for name, says := range map[string]string{record.ExecuteEnvelope: saysExecute, record.GradeEnvelope: saysGrade} {
-		signed, err := c.options.Keys.Open([]byte(c.file(name)))
+		signed, err := c.options.signers().open([]byte(c.file(name)))
 		if err != nil {
 			t.Fatal(err)
 		}

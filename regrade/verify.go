@@ -32,7 +32,7 @@ func (v Vouched) Holds() bool { return v.Execute.Holds() && (v.Verdict == nil ||
 // Verify looks for who vouches for a row. It reads the record and the files of
 // its signatures and starts nothing, so that the workspace is not looked at: a
 // grade compares it.
-func Verify(row *record.Row, keys *policy.Keys) (Vouched, error) {
+func Verify(row *record.Row, known Signers) (Vouched, error) {
 	rec, _, err := row.Read()
 	if err != nil {
 		return Vouched{}, &Error{Kind: kindOfReading(err), Tried: "read the record of", On: row.Dir, Why: err, Do: "name a row directory: RUN/VARIANT/TASK/NN"}
@@ -40,7 +40,7 @@ func Verify(row *record.Row, keys *policy.Keys) (Vouched, error) {
 	v := Vouched{Row: row.Dir}
 	executed := ""
 	v.Execute = vouching(row, record.ExecuteEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
-		found, err := checkExecuted(keys, row, rec, text)
+		found, err := checkExecuted(known, row, rec, text)
 		if err != nil {
 			return policy.Unsigned, "", nil, err
 		}
@@ -51,7 +51,7 @@ func Verify(row *record.Row, keys *policy.Keys) (Vouched, error) {
 		return v, nil
 	}
 	verdict := vouching(row, record.GradeEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
-		return checkGraded(keys, row, rec, executed, text)
+		return checkGraded(known, row, rec, executed, text)
 	})
 	v.Verdict = &verdict
 	return v, nil
@@ -75,8 +75,8 @@ func vouching(row *record.Row, name string, check func([]byte) (policy.Signer, s
 const partExecuted record.Part = "row as it was executed"
 
 // checkGraded compares a verdict with what was signed when it was reached.
-func checkGraded(keys *policy.Keys, row *record.Row, rec *record.Record, executed string, text []byte) (policy.Signer, string, []record.Part, error) {
-	signed, err := keys.Open(text)
+func checkGraded(known Signers, row *record.Row, rec *record.Record, executed string, text []byte) (policy.Signer, string, []record.Part, error) {
+	signed, err := known.open(text)
 	if err == nil && signed.By == policy.Unsigned {
 		err = unknownKey(signed)
 	}

@@ -35,7 +35,7 @@ func (g *grading) vouch() error {
 	if text == nil {
 		return nil
 	}
-	found, err := checkExecuted(g.options.Keys, g.row, g.record, text)
+	found, err := checkExecuted(g.options.signers(), g.row, g.record, text)
 	if err != nil {
 		g.warn("the row's signature counts as none: " + err.Error())
 		return nil
@@ -61,6 +61,18 @@ func (g *grading) vouch() error {
 	return nil
 }
 
+// Signers are those whose signatures count.
+type Signers struct {
+	Keys    *policy.Keys        // this user's own
+	Trusted []policy.TrustedKey // of the policy
+}
+
+func (s Signers) open(envelope []byte) (policy.Signed, error) {
+	return s.Keys.Open(envelope, s.Trusted)
+}
+
+func (o Options) signers() Signers { return Signers{o.Keys, o.Answer.Policy.TrustedKeys()} }
+
 // checkedRow is what a signature of a row came to.
 type checkedRow struct {
 	vouched
@@ -72,8 +84,8 @@ const partIdentity record.Part = "identity"
 
 // checkExecuted compares a row with what was signed when it was executed. The
 // error says why there is no signature that counts.
-func checkExecuted(keys *policy.Keys, row *record.Row, rec *record.Record, text []byte) (*checkedRow, error) {
-	signed, err := keys.Open(text)
+func checkExecuted(known Signers, row *record.Row, rec *record.Record, text []byte) (*checkedRow, error) {
+	signed, err := known.open(text)
 	if err != nil {
 		return nil, err
 	}

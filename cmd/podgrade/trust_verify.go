@@ -36,10 +36,10 @@ func trustVerify(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return usage(c, "trust verify takes a row or a run directory, and no argument was given")
 	}
-	keys, code := userKeys(), regrade.ExitPassed
+	known, code := regrade.Signers{Keys: userKeys()}, regrade.ExitPassed
 	var results []regrade.Graded
 	for _, target := range regrade.Targets(c.Args().Slice()) {
-		found, err := verifyRow(target.Dir, keys)
+		found, err := verifyRow(target.Dir, known)
 		if err == nil {
 			err = printVouched(c, found)
 		}
@@ -53,13 +53,13 @@ func trustVerify(c *cli.Context) error {
 	return ended(code, regrade.Failures(results))
 }
 
-func verifyRow(dir string, keys *policy.Keys) (regrade.Vouched, error) {
+func verifyRow(dir string, known regrade.Signers) (regrade.Vouched, error) {
 	row, err := regrade.OpenRow(dir)
 	if err != nil {
 		return regrade.Vouched{}, err
 	}
 	defer row.Close()
-	return regrade.Verify(row, keys)
+	return regrade.Verify(row, known)
 }
 
 func printVouched(c *cli.Context, v regrade.Vouched) error {
