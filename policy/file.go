@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"crypto/ed25519"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -134,9 +132,8 @@ func parseFile(name string, text []byte) (*File, error) {
 
 // isKey tells whether a text is a public key.
 func isKey(text string) bool {
-	encoded, ok := strings.CutPrefix(text, "ed25519:")
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	return ok && err == nil && len(key) == ed25519.PublicKeySize
+	_, err := ParseKey(text)
+	return err == nil
 }
 
 // rules checks what the types do not say: a rule that means nothing would be
