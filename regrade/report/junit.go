@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -100,10 +101,8 @@ func writeJUnit(w io.Writer, s *record.Summary, suites []*junitSuite) error {
 		if err := encoder.EncodeToken(start); err != nil {
 			return err
 		}
-		for _, one := range suite.make {
-			if err := encoder.Encode(one()); err != nil {
-				return err
-			}
+		if err := inOrder(suite.make, func(c *junitCase) error { return encoder.Encode(c) }); err != nil {
+			return err
 		}
 		if err := encoder.EncodeToken(start.End()); err != nil {
 			return err
@@ -117,6 +116,31 @@ func writeJUnit(w io.Writer, s *record.Summary, suites []*junitSuite) error {
 	}
 	buffered.WriteString("\n")
 	return buffered.Flush()
+}
+
+// inOrder makes cases side by side, some ahead of the one that is written, and
+// gives them to write in their order.
+func inOrder(list []func() *junitCase, write func(*junitCase) error) error {
+	ahead := 2 * runtime.GOMAXPROCS(0)
+	made := make([]chan *junitCase, len(list))
+	begin := func(i int) {
+		made[i] = make(chan *junitCase, 1)
+		go func() { made[i] <- list[i]() }()
+	}
+	for i := range min(ahead, len(list)) {
+		begin(i)
+	}
+	for i := range list {
+		c := <-made[i]
+		made[i] = nil
+		if next := i + ahead; next < len(list) {
+			begin(next)
+		}
+		if err := write(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *junitSuite) start(element string) xml.StartElement {
@@ -158,9 +182,10 @@ func rowSuites(runDir string, s *record.Summary) []*junitSuite {
 }
 
 func caseOf(runDir string, row *record.SummaryRow) *junitCase {
+	doc := row.Document()
 	c := &junitCase{
 		Name:  policy.Neutral(fmt.Sprintf("%s[%02d]", row.TaskID, row.Replicate)),
-		Class: policy.Neutral(className(row)), Time: junitTime(row.Duration), Properties: propertiesOf(row),
+		Class: policy.Neutral(className(row.VariantID, doc)), Time: junitTime(row.Duration), Properties: propertiesOf(doc),
 	}
 	outcome := &junitOutcome{Message: policy.Neutral(string(row.Status))}
 	switch row.Status.Category() {
@@ -174,28 +199,28 @@ func caseOf(runDir string, row *record.SummaryRow) *junitCase {
 	default:
 		return c
 	}
-	outcome.Body = bodyOf(runDir, row)
+	outcome.Body = bodyOf(runDir, row.Identity, doc)
 	return c
 }
 
 // className is the name of the task file without its ending.
-func className(row *record.SummaryRow) string {
-	file, _ := row.Value("task_path").Text()
+func className(variant string, row *record.Object) string {
+	file := row.Text("task_path")
 	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
 	if stem := strings.TrimSuffix(base, path.Ext(base)); file != "" && stem != "" {
 		return stem
 	}
-	return row.VariantID
+	return variant
 }
 
-func propertiesOf(row *record.SummaryRow) *junitProperties {
+func propertiesOf(row *record.Object) *junitProperties {
 	p := &junitProperties{}
 	for _, key := range []string{record.FieldModelUsed, record.FieldWeightedScore, "total_cost_usd", "total_tokens", "visible_turns"} {
 		if value := row.Value(key); !value.IsNull() {
 			p.All = append(p.All, junitProperty{Name: key, Value: policy.Clip(short(value), mostCell)})
 		}
 	}
-	for _, stamp := range row.Stamps() {
+	for _, stamp := range record.Stamps(row) {
 		p.All = append(p.All, junitProperty{Name: stamp.Name, Value: policy.Clip(short(stamp.Value), mostCell)})
 	}
 	if len(p.All) == 0 {
@@ -205,12 +230,12 @@ func propertiesOf(row *record.SummaryRow) *junitProperties {
 }
 
 // bodyOf says why a row did not pass: its message, and each of its criteria.
-func bodyOf(runDir string, row *record.SummaryRow) string {
+func bodyOf(runDir string, id record.Identity, row *record.Object) string {
 	var b strings.Builder
-	if message, _ := row.Value(record.FieldErrorMessage).Text(); message != "" {
+	if message := row.Text(record.FieldErrorMessage); message != "" {
 		b.WriteString(message + "\n")
 	}
-	for _, result := range resultsOf(runDir, row.Identity) {
+	for _, result := range resultsOf(runDir, id) {
 		mark := "FAIL"
 		switch {
 		case !result.Evaluated:

@@ -95,9 +95,9 @@ func state(s record.Status) string {
 }
 
 // stamps are the row's, each with what it says.
-func stamps(row *record.SummaryRow) string {
+func stamps(row *record.Object) string {
 	var all []string
-	for _, stamp := range row.Stamps() {
+	for _, stamp := range record.Stamps(row) {
 		text := stamp.Name
 		if value := short(stamp.Value); value != "true" {
 			text += ": " + value

@@ -28,7 +28,6 @@ func RunPage(s *record.Summary) []byte {
 		p.row("version", code(s.Framework))
 	}
 	rows(p, s)
-	troubles(p, s)
 	skipped(p, s)
 	return []byte(p.String())
 }
@@ -45,27 +44,21 @@ func costs(p *page, s *record.Summary) {
 	p.row("cost", text)
 }
 
+// rows lists the rows, and the messages of those that did not end well.
 func rows(p *page, s *record.Summary) {
 	p.line("\n## Rows")
 	p.table("row", "status", "score", "time", "stamps")
+	troubles := &page{}
 	for _, row := range s.Rows {
-		p.row(code(row.Identity.String()), state(row.Status), score(row.Score), seconds(row.Duration), stamps(row))
+		doc := row.Document()
+		p.row(code(row.Identity.String()), state(row.Status), score(row.Score), seconds(row.Duration), stamps(doc))
+		if message := doc.Text(record.FieldErrorMessage); message != "" {
+			troubles.line("* %s %s%s", code(row.Identity.String()), codeOf(message, mostTrouble), whereAll(message))
+		}
 	}
-}
-
-// troubles are the messages of rows that did not end well.
-func troubles(p *page, s *record.Summary) {
-	head := false
-	for _, row := range s.Rows {
-		message, _ := row.Value(record.FieldErrorMessage).Text()
-		if message == "" {
-			continue
-		}
-		if !head {
-			p.line("\n## Errors\n")
-			head = true
-		}
-		p.line("* %s %s%s", code(row.Identity.String()), codeOf(message, mostTrouble), whereAll(message))
+	if troubles.Len() > 0 {
+		p.line("\n## Errors\n")
+		p.WriteString(troubles.String())
 	}
 }
 

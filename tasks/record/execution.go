@@ -201,7 +201,10 @@ func Nested(text Raw) any {
 }
 
 func nested(raw Raw) any {
-	if o, err := raw.Object(); err == nil {
+	if !raw.isObject() && !raw.isArray() {
+		return raw
+	}
+	if o, err := raw.Object(); raw.isObject() && err == nil {
 		for i := range o.members {
 			o.members[i].value = nested(o.members[i].value.(Raw))
 		}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -207,8 +208,11 @@ func (s *scanner) next(closing byte) (done bool, err error) {
 func (s *scanner) text() (plain bool, err error) {
 	s.pos++ // "
 	plain = true
-	for s.pos < len(s.data) {
-		switch c := s.data[s.pos]; {
+	for {
+		s.pos += ordinary(s.data[s.pos:])
+		switch c := s.peek(); {
+		case s.pos >= len(s.data):
+			return false, s.fail("the text ends inside a string")
 		case c == '"':
 			s.pos++
 			return plain, nil
@@ -217,13 +221,36 @@ func (s *scanner) text() (plain bool, err error) {
 			if err := s.escape(); err != nil {
 				return false, err
 			}
-		case c < 0x20:
-			return false, s.fail("a control character in a string")
 		default:
-			s.pos++
+			return false, s.fail("a control character in a string")
 		}
 	}
-	return false, s.fail("the text ends inside a string")
+}
+
+// ordinary counts the bytes up to the first quote, backslash or control
+// character. Most of a record is what a tool printed, so eight are looked at at
+// once.
+func ordinary(data []byte) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	at := 0
+	for ; at+8 <= len(data); at += 8 {
+		word := binary.LittleEndian.Uint64(data[at:])
+		quote, slash := word^(ones*'"'), word^(ones*'\\')
+		// A byte below n sets its high bit in (word - ones*n) &^ word; one above it
+		// may too, after a byte that did, which costs only a closer look.
+		if ((word-ones*0x20)&^word|(quote-ones)&^quote|(slash-ones)&^slash)&highs != 0 {
+			break
+		}
+	}
+	for ; at < len(data); at++ {
+		if c := data[at]; c == '"' || c == '\\' || c < 0x20 {
+			return at
+		}
+	}
+	return at
 }
 
 func (s *scanner) escape() error {

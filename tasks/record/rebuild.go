@@ -7,8 +7,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -83,12 +85,42 @@ type rebuilder struct {
 	version string
 }
 
+// foundRow is what a rebuild takes from one record.
 type foundRow struct {
 	*SummaryRow
-	dir string
+	dir     string
+	err     error // why it cannot be used
+	began   time.Time
+	ended   time.Time
+	version string // of the program that wrote it; "": it does not say
 }
 
-func (b *rebuilder) walk() error { return walkRecords(b.root, b.read, b.drop) }
+// walk reads the records one after another and parses them side by side; what
+// is made of them does not depend on which is parsed first.
+func (b *rebuilder) walk() error {
+	var found []*foundRow
+	var parsing sync.WaitGroup
+	room := make(chan struct{}, runtime.GOMAXPROCS(0)) // for the text of records
+	err := walkRecords(b.root, func(in *os.Root, name string) {
+		row := &foundRow{dir: path.Dir(name)}
+		found = append(found, row)
+		room <- struct{}{}
+		var text []byte
+		if text, row.err = readPlain(in, TaskFile, MaxRecord); row.err != nil {
+			<-room
+			return
+		}
+		parsing.Go(func() {
+			defer func() { <-room }()
+			row.parse(text)
+		})
+	}, b.drop)
+	parsing.Wait()
+	for _, row := range found {
+		b.add(row)
+	}
+	return err
+}
 
 // RowDirs returns the row directories of a run, relative to it and sorted; of
 // a row directory, itself as ".".
@@ -124,51 +156,51 @@ func (b *rebuilder) drop(name string, why error) {
 	b.dropped = append(b.dropped, Dropped{Path: name, Why: why})
 }
 
-func (b *rebuilder) read(in *os.Root, name string) {
-	data, err := readPlain(in, TaskFile, MaxRecord)
+// parse takes from a record what a summary says of it.
+func (f *foundRow) parse(text []byte) {
+	r, err := Parse(text)
 	if err != nil {
-		b.drop(name, err)
+		f.err = err
 		return
 	}
-	r, err := Parse(data)
-	if err != nil {
-		b.drop(name, err)
-		return
-	}
-	dir := path.Dir(name)
-	row := &Row{Dir: dir}
-	id := Identity{VariantID: r.VariantID, TaskID: r.TaskID, Replicate: row.Replicate()}
-	if other := b.rows[id]; other != nil {
-		// A copy beside the row is no second row.
-		if other.dir == id.String() || dir != id.String() {
-			b.drop(name, fmt.Errorf("%s is the row %s already", other.dir, id))
-			return
-		}
-		b.drop(path.Join(other.dir, TaskFile), fmt.Errorf("%s is the row %s", dir, id))
-	}
-	b.rows[id] = &foundRow{NewSummaryRow(r, id.Replicate, ""), dir}
-	b.note(r)
-}
-
-// note remembers when the first row began and the last one ended.
-func (b *rebuilder) note(r *Record) {
-	if b.version == "" {
-		b.version = cmp.Or(r.Environment.Text(Version), r.Environment.Text("coder_eval"))
-	}
-	text, _ := r.Get(FieldStartedAt).Text()
-	begin, ok := Time(text).Time()
+	f.SummaryRow = NewSummaryRow(r, (&Row{Dir: f.dir}).Replicate(), "")
+	f.version = cmp.Or(r.Environment.Text(Version), r.Environment.Text("coder_eval"))
+	began, _ := r.Get(FieldStartedAt).Text()
+	at, ok := Time(began).Time()
 	if !ok {
 		return
 	}
-	end := begin
+	f.began, f.ended = at, at
 	if seconds, ok := r.Get(FieldDuration).Number(); ok && seconds > 0 && seconds < 1e9 {
-		end = begin.Add(time.Duration(seconds * float64(time.Second)))
+		f.ended = at.Add(time.Duration(seconds * float64(time.Second)))
 	}
-	if b.first.IsZero() || begin.Before(b.first) {
-		b.first = begin
+}
+
+// add takes a row, but for a copy of one.
+func (b *rebuilder) add(row *foundRow) {
+	if row.err != nil {
+		b.drop(path.Join(row.dir, TaskFile), row.err)
+		return
 	}
-	if end.After(b.last) {
-		b.last = end
+	id := row.Identity
+	if other := b.rows[id]; other != nil {
+		// A copy beside the row is no second row.
+		if other.dir == id.String() || row.dir != id.String() {
+			b.drop(path.Join(row.dir, TaskFile), fmt.Errorf("%s is the row %s already", other.dir, id))
+			return
+		}
+		b.drop(path.Join(other.dir, TaskFile), fmt.Errorf("%s is the row %s", row.dir, id))
+	}
+	b.rows[id] = row
+	b.version = cmp.Or(b.version, row.version)
+	if row.began.IsZero() {
+		return
+	}
+	if b.first.IsZero() || row.began.Before(b.first) {
+		b.first = row.began
+	}
+	if row.ended.After(b.last) {
+		b.last = row.ended
 	}
 }
 
@@ -203,7 +235,7 @@ var onlyInSummary = []string{rowTags, rowTaskPath, rowSimulatorCost}
 // keep takes over what only the older row knows: keys that no record gives,
 // and keys that this program does not know.
 func (s *SummaryRow) keep(old *SummaryRow) {
-	doc, before := s.document(), old.document()
+	doc, before := s.Document(), old.Document()
 	for _, name := range onlyInSummary {
 		if value := before.Value(name); !value.IsNull() && (doc.Value(name).IsNull() || doc.Value(name).Length() == 0) {
 			doc.Set(name, value)

@@ -104,7 +104,7 @@ func (s *Suite) sample(row *SummaryRow) {
 	if row.RowID != "" {
 		sample.RowID = &row.RowID
 	}
-	if message := row.document().Text(FieldErrorMessage); message != "" {
+	if message := row.Document().Text(FieldErrorMessage); message != "" {
 		sample.Error = &message
 	}
 	for _, fact := range row.results {

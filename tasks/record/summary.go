@@ -116,7 +116,7 @@ func (s *Summary) costs(doc *Object) {
 	incomplete := 0
 	var agent, total, extra *float64
 	for _, row := range s.Rows {
-		row := row.document()
+		row := row.Document()
 		if complete, ok := row.Value(rowCostKnown).Bool(); ok && !complete {
 			incomplete++
 		}

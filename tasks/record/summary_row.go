@@ -95,19 +95,18 @@ func (s *SummaryRow) set(doc *Object) {
 	s.Similarity = numberOf(doc, rowSimilarity)
 }
 
-// Value is a member of the row, by its key in run.json.
-func (s *SummaryRow) Value(key string) Raw { return s.document().Value(key) }
+// Value is a member of the row, by its key in run.json. Whoever wants several
+// takes the Document.
+func (s *SummaryRow) Value(key string) Raw { return s.Document().Value(key) }
 
-// Stamps are the stamps that the row carries.
-func (s *SummaryRow) Stamps() []Stamp { return Stamps(s.document()) }
-
-// document is the row as an object.
-func (s *SummaryRow) document() *Object { return objectOf(s.text) }
+// Document is the row as an object, made anew: a run has many rows, of which
+// only the text is kept.
+func (s *SummaryRow) Document() *Object { return objectOf(s.text) }
 
 // Explain appends to the row's error message, in run.json only: why a row
 // could not be graded is no part of its record (spec/cli.md 4.2).
 func (s *SummaryRow) Explain(reason string) {
-	doc := s.document()
+	doc := s.Document()
 	message := doc.Text(FieldErrorMessage)
 	if message != "" {
 		message += "; "
@@ -212,8 +211,10 @@ func orEmptyList(raw Raw) any {
 
 // objectOf is the object that the value is; an empty one when it is none.
 func objectOf(raw Raw) *Object {
-	if o, err := raw.Object(); err == nil {
-		return o
+	if raw.isObject() {
+		if o, err := raw.Object(); err == nil {
+			return o
+		}
 	}
 	return NewObject()
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -12,6 +13,9 @@ var null = []byte("null")
 
 // IsNull tells whether the value is null, or no value at all.
 func (r Raw) IsNull() bool { return len(r) == 0 || bytes.Equal(r, null) }
+
+// errNoArray is made once: most values that are asked for elements are null.
+var errNoArray = fmt.Errorf("%w: an array should be here", ErrJSON)
 
 // isObject tells whether the value is an object.
 func (r Raw) isObject() bool { return len(r) > 0 && r[0] == '{' }
@@ -69,8 +73,8 @@ func (r Raw) Object() (*Object, error) { return parseObject(r) }
 // Elements returns the values of the array that the value is.
 func (r Raw) Elements() ([]Raw, error) {
 	s := scanner{data: r}
-	if s.peek() != '[' {
-		return nil, s.fail("an array should be here")
+	if !r.isArray() {
+		return nil, errNoArray
 	}
 	var all []Raw
 	err := s.array(0, func(value Raw) { all = append(all, value) })

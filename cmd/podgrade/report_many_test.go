@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"podgrade/tasks/record"
+)
+
+// TestAThousandRowsAreReportedFast: two seconds at most, and no more memory than
+// a few records and the lines of all rows take (design: Speed). The time is that
+// of the processors, since others use them too.
+func TestAThousandRowsAreReportedFast(t *testing.T) {
+	const most = 2 * time.Second
+	run := manyRecords(t, 1000)
+	few := manyRecords(t, 100)
+	for _, args := range [][]string{{"aggregate"}, {"report", "-o", filepath.Join(t.TempDir(), record.RunPage)}, {"report", "-f", formatJUnit}} {
+		took, kib := costs(t, append(args, run)...)
+		_, less := costs(t, append(args, few)...)
+		t.Logf("%s: %v, %d KiB; of a tenth of the rows %d KiB", strings.Join(args, " "), took, kib, less)
+		if took > most {
+			t.Errorf("%s took %v", args[0], took)
+		}
+		// 900 rows more, whose lines have some 2.5 KiB, and whose records 20.
+		if kib-less > 48<<10 {
+			t.Errorf("%s took %d KiB, and of a tenth of the rows %d KiB", args[0], kib, less)
+		}
+	}
+}
+
+// manyRecords is a run of rows whose records hold some 20 KiB each.
+func manyRecords(t *testing.T, rows int) string {
+	t.Helper()
+	run := filepath.Join(t.TempDir(), "run")
+	printed := strings.Repeat("output of the agent\n", 1000)
+	for i := range rows {
+		id := record.Identity{VariantID: "default", TaskID: fmt.Sprintf("task-%04d", i)}
+		start := time.Date(2026, 9, 18, 10, 0, i, 0, time.Local)
+		made, err := record.New(record.Execution{
+			TaskID: id.TaskID, AgentType: "command", Started: start, Completed: start.Add(time.Second), Duration: time.Second,
+			Status: record.Timeout, Iterations: 1, ErrorMessage: "the task timed out",
+			Turns: []record.Turn{{Iteration: 1, UserInput: "Do it.", AgentOutput: printed, Timestamp: record.TimeOf(start)}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(run, filepath.FromSlash(id.String()))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, record.TaskFile), made.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return run
+}
+
+// costs runs the built program, and is the time of the processors and the memory
+// that it took.
+func costs(t *testing.T, args ...string) (took time.Duration, kib int64) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss
+}
