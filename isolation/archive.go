@@ -34,7 +34,7 @@ const (
 
 // imageEntry is what names in an image archive look like; a root file system
 // has others.
-var imageEntry = regexp.MustCompile(`^(manifest\.json|index\.json|oci-layout|repositories|blobs(/.*)?|[0-9a-f]{64}(\.json|\.tar|/.*)?|[0-9a-f]{12,64}/(json|VERSION|layer\.tar))$`)
+var imageEntry = regexp.MustCompile(`^(manifest\.json|index\.json|oci-layout|repositories|blobs(/.*)?|(sha256:)?[0-9a-f]{64}(\.json|\.tar(\.gz)?|/.*)?|[0-9a-f]{12,64}/(json|VERSION|layer\.tar))$`)
 
 // maxArchiveEntries is more entries than an image archive has: some per layer.
 const maxArchiveEntries = 10_000

@@ -28,8 +28,11 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 	c := &cell{host: h, name: fmt.Sprintf("cell-%d", h.cells), order: o}
 	h.open[c] = true
 	h.mu.Unlock()
-	c.made = Made{Pin: o.Image.Pin, LimitsAsked: o.Plan.Limits, TimingsMS: map[string]float64{}}
+	c.made = Made{Pin: o.Image.Pin, HostIDs: h.privilege.ids(), LimitsAsked: o.Plan.Limits, TimingsMS: map[string]float64{}}
 	choose(c)
+	if err := h.privilege.check(c.made.Engine); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	c.limit()
 	if err := errors.Join(c.limitsFault(), c.findState(), c.workingDirFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -119,7 +122,13 @@ func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (wo
 }
 
 func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: c.root()})
+	root := c.root()
+	image, err := c.host.privilege.image(ctx, c, root)
+	defer closeAll(image)
+	var reply worker.Reply
+	if err == nil {
+		reply, err = c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: root}, image...)
+	}
 	if err != nil {
 		do := ""
 		if errors.Is(err, ErrNoImage) {
@@ -185,13 +194,13 @@ func (c *cell) etcFiles() ([]oci.Bind, error) {
 		"resolv.conf": resolver(c.order.Plan.Network),
 	}
 	dir := worker.EtcDir(c.host.run.dir, c.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o755), c.host.privilege.own(dir)); err != nil {
 		return nil, err
 	}
 	var binds []oci.Bind
 	for _, name := range worker.EtcFiles {
 		path := filepath.Join(dir, name)
-		if err := writeForEveryone(path, files[name]); err != nil {
+		if err := errors.Join(writeForEveryone(path, files[name]), c.host.privilege.own(path)); err != nil {
 			return nil, err
 		}
 		binds = append(binds, oci.Bind{Source: path, Destination: "/etc/" + name})

@@ -40,7 +40,8 @@ type cell struct {
 	viewPaths map[string]string // on the host, by name; nil: not made yet
 	laid      bool              // the captured workspace is in the root, see layCapture
 	settled   bool
-	lent      *lent // an execute cell's workspace; nil: there is none, or it was taken back
+	held      *heldImage // of root; nil: the worker holds the image itself
+	lent      *lent      // an execute cell's workspace; nil: there is none, or it was taken back
 	made      Made
 	process   *os.Process      // the guardian of a supervisor on the host
 	onHost    *os.ProcessState // how the last one ended

@@ -202,7 +202,8 @@ type Made struct {
 	SpecSHA256    string             `json:"spec_sha256,omitempty"`
 	Verified      bool               `json:"verified"` // the started cell was compared with its specification
 	View          View               `json:"workspace_view"`
-	Network       string             `json:"network,omitempty"` // program that serves it; "": the cell is sealed
+	HostIDs       *oci.HostIDs       `json:"host_ids,omitempty"` // of root's cells; nil: the caller's own and its subordinate ones
+	Network       string             `json:"network,omitempty"`  // program that serves it; "": the cell is sealed
 	LimitsAsked   oci.Limits         `json:"limits_asked"`
 	LimitsKept    []string           `json:"limits_enforced"`
 	LimitsNotKept []string           `json:"limits_not_enforced"`

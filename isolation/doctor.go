@@ -29,11 +29,9 @@ const trialGrace = 20 * time.Second
 // what keeps the doctor itself from looking.
 func (t ThisHost) Facts(ctx context.Context) (hostfacts.Facts, error) {
 	o, installErr := t.Options.withDefaults()
-	if o.Scratch == "" {
-		var err error
-		if o.Scratch, err = DefaultScratch(); err != nil {
-			return hostfacts.Facts{}, err
-		}
+	o, err := o.withScratch()
+	if err != nil {
+		return hostfacts.Facts{}, err
 	}
 	f := hostfacts.ReadThis(o.Scratch)
 	f.Install.Libexec = o.Libexec
@@ -129,7 +127,10 @@ func tryWorker(ctx context.Context, o Options, f *hostfacts.Facts) {
 // trialHost is a Host without a runtime, and without Podman: the doctor wants
 // to know what works without them.
 func trialHost(ctx context.Context, o Options) (*Host, error) {
-	h := newHost(o)
+	h, err := newHost(o)
+	if err != nil {
+		return nil, err
+	}
 	return h, h.begin(ctx)
 }
 
@@ -146,7 +147,7 @@ func (h *Host) tryCell(ctx context.Context, f *hostfacts.Facts) {
 	ctx, cancel := context.WithTimeout(ctx, trialGrace)
 	defer cancel()
 	dir := filepath.Join(h.run.dir, "cells", "trial")
-	trial, err := worker.Trial{}, os.Mkdir(dir, 0o700)
+	trial, err := worker.Trial{}, errors.Join(os.Mkdir(dir, 0o700), h.privilege.own(dir))
 	if err == nil {
 		var out bytes.Buffer
 		said := &tail{max: 4 << 10}
@@ -164,9 +165,10 @@ func (h *Host) tryCell(ctx context.Context, f *hostfacts.Facts) {
 	f.Worker.Overlay, f.Worker.Nested = trial.Overlay, trial.Nested
 }
 
-// workerArgs starts one of the worker's stages as a program.
+// workerArgs starts one of the worker's stages as a program: the worker
+// executes itself, for it may not be able to reach its own file by a path.
 func (h *Host) workerArgs(stage string, args ...string) []string {
-	return append([]string{filepath.Join(h.options.Libexec, workerName), stage}, args...)
+	return append([]string{"/proc/self/exe", stage}, args...)
 }
 
 // podmanInfo is the part of `podman info` that we use.

@@ -46,6 +46,15 @@ func EndBy(c Cell) {
 	one.endBy(context.Background(), client)
 }
 
+// Whole completes options as Start does.
+func Whole(o Options) Options {
+	whole, err := o.withScratch()
+	if err != nil {
+		panic(err)
+	}
+	return whole
+}
+
 // CheckExecutable tells whether programs can be started from a directory.
 var CheckExecutable = checkExecutable
 

@@ -68,6 +68,9 @@ func (c *cell) checkLayers(ctx context.Context) error {
 	if err != nil {
 		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(), Why: c.host.workerFault(err)}
 	}
+	if reply.Missing == "" {
+		reply.Missing = c.host.privilege.missing(c)
+	}
 	if reply.Missing != "" {
 		return &Fault{Tried: "check the image", On: c.order.Image.Pin.String(),
 			Why: fmt.Errorf("%w: its layer %s was removed while the cell stood on it", ErrNoImage, reply.Missing),

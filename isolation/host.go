@@ -33,9 +33,10 @@ type Options struct {
 // Host is podgrade's place on this machine: its scratch directory, its worker,
 // and through them Podman's image store and the cells. One a process.
 type Host struct {
-	options Options
-	run     *run
-	runtime Runtime
+	options   Options
+	privilege privilege
+	run       *run
+	runtime   Runtime
 	// runtimeVersion asks once.
 	runtimeVersion func() string
 	podman         string
@@ -71,14 +72,14 @@ const startGrace = 60 * time.Second
 // Start makes the scratch directory of this process and starts the worker. It
 // also begins to remove what dead podgrades left behind.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	if err := RefuseRoot(); err != nil {
-		return nil, err
-	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	h := newHost(o)
+	h, err := newHost(o)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.findPrograms(); err != nil {
 		return nil, err
 	}
@@ -99,21 +100,30 @@ func CheckPrograms(o Options) error {
 	if err != nil {
 		return err
 	}
-	return newHost(o).findPrograms()
-}
-
-// RefuseRoot refuses root: cells are rootless.
-func RefuseRoot() error {
-	if os.Geteuid() != 0 {
-		return nil
+	h, err := newHost(o)
+	if err != nil {
+		return err
 	}
-	return &Fault{Kind: Refusal, Tried: "start podgrade", Why: errors.New("it runs as root, and is made for an ordinary user"), Do: "run it as the user who owns the rows"}
+	return h.findPrograms()
 }
 
-func newHost(o Options) *Host {
-	h := &Host{options: o, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{}), filters: &filters{}}
+// CheckPrivilege refuses an engine that the caller's privilege has none of.
+func CheckPrivilege(engine string) error {
+	p, err := newPrivilege(Options{})
+	if err != nil {
+		return err
+	}
+	return p.check(engine)
+}
+
+func newHost(o Options) (*Host, error) {
+	p, err := newPrivilege(o)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{options: o, privilege: p, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{}), filters: &filters{}}
 	h.runtimeVersion = sync.OnceValue(h.askRuntime)
-	return h
+	return h, nil
 }
 
 // askRuntime asks the OCI runtime for its version; "" when it does not say.
@@ -140,10 +150,10 @@ func (h *Host) runtimeName() string {
 // begin makes the run directory and starts the worker. Nothing is left when it
 // fails.
 func (h *Host) begin(ctx context.Context) (err error) {
-	if h.run, err = newRun(h.options.Scratch); err != nil {
+	if h.run, err = newRun(h.options.Scratch, h.privilege); err != nil {
 		return err
 	}
-	if err = h.run.installInit(h.options.Libexec); err == nil {
+	if err = errors.Join(h.privilege.prepare(h.run.dir), h.run.installInit(h.options.Libexec)); err == nil {
 		ctx, cancel := context.WithTimeout(ctx, startGrace)
 		defer cancel()
 		err = h.startWorker(ctx)
@@ -167,10 +177,9 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) withScratch() (_ Options, err error) {
-	if o.Scratch == "" {
-		o.Scratch, err = DefaultScratch()
-	} else {
-		o.Scratch, err = filepath.Abs(o.Scratch)
+	p, err := newPrivilege(o)
+	if err == nil {
+		o.Scratch, err = p.scratch(o.Scratch)
 	}
 	return o, err
 }
@@ -227,7 +236,7 @@ func (h *Host) startWorker(ctx context.Context) error {
 		return err
 	}
 	theirs.Close() // or we would never see it end
-	if err := writeMaps(ctx, h.process.Pid); err != nil {
+	if err := h.privilege.mapped(ctx, h.process.Pid); err != nil {
 		return err
 	}
 	if _, err := goWrite.Write([]byte{1}); err != nil {
@@ -243,6 +252,15 @@ func (h *Host) startWorker(ctx context.Context) error {
 
 func (h *Host) spawn(channel, goRead *os.File) error {
 	path := filepath.Join(h.options.Libexec, workerName)
+	how, err := h.privilege.worker(path)
+	if err != nil {
+		return &Fault{Tried: "find the worker", On: path, Why: err, Do: "install podgrade with its libexec directory beside bin"}
+	}
+	if how.last != nil {
+		defer how.last.Close()
+		goRead = how.last
+	}
+	how.attributes.Setsid, how.attributes.Pdeathsig = true, syscall.SIGKILL
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return &Fault{Tried: "open /dev/null", Why: err}
@@ -254,10 +272,10 @@ func (h *Host) spawn(channel, goRead *os.File) error {
 	}
 	defer stderrWrite.Close()
 	settings := worker.Settings{Run: h.run.dir, Runtime: h.runtime.Path}
-	h.process, err = os.StartProcess(path, append([]string{workerName, worker.StageWait}, settings.Args()...), &os.ProcAttr{
+	h.process, err = os.StartProcess(how.path, append([]string{workerName, how.stage}, settings.Args()...), &os.ProcAttr{
 		Env:   hostEnv(),
 		Files: []*os.File{channel, null, stderrWrite, goRead},
-		Sys:   &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   how.attributes,
 	})
 	if err != nil {
 		stderrRead.Close()
@@ -419,6 +437,7 @@ func (h *Host) endWorker() {
 	if h.worker != nil {
 		h.worker.conn.Close()
 	}
+	defer h.privilege.close()
 	if h.process == nil {
 		return
 	}

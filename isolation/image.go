@@ -144,7 +144,7 @@ func (i inspected) layers() ([]string, error) {
 // maxPodmanOutput caps what we read of one Podman command, in bytes.
 const maxPodmanOutput = 16 << 20
 
-// runPodman runs one Podman command inside the worker's namespaces.
+// runPodman runs one Podman command on the caller's store.
 func (h *Host) runPodman(ctx context.Context, args ...string) (stdout []byte, stderr string, code int, err error) {
 	return h.runPodmanOn(ctx, nil, args...)
 }
@@ -153,7 +153,7 @@ func (h *Host) runPodman(ctx context.Context, args ...string) (stdout []byte, st
 func (h *Host) runPodmanOn(ctx context.Context, stdin *os.File, args ...string) (stdout []byte, stderr string, code int, err error) {
 	var out bytes.Buffer
 	errTail := &tail{max: 4 << 10}
-	code, err = h.execInside(ctx, append([]string{h.podman}, args...), podmanEnv(), stdin, &limitedWriter{w: &out, left: maxPodmanOutput}, errTail)
+	code, err = h.privilege.podman(ctx, h, append([]string{h.podman}, args...), stdin, &limitedWriter{w: &out, left: maxPodmanOutput}, errTail)
 	if err != nil {
 		return nil, "", 0, &Fault{Tried: "run podman " + args[0], Why: h.workerFault(err)}
 	}

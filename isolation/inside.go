@@ -9,7 +9,7 @@ import (
 // Podman needs no set-up of its own, and returns its exit code. argv[0] is a
 // path. It is how measurements run Podman and the runtime by hand.
 func (h *Host) Inside(ctx context.Context, argv []string, stdout, stderr io.Writer) (int, error) {
-	return h.execInside(ctx, argv, podmanEnv(), nil, orDiscard(stdout), orDiscard(stderr))
+	return h.privilege.podman(ctx, h, argv, nil, orDiscard(stdout), orDiscard(stderr))
 }
 
 // PodmanPath is the Podman that is used.

@@ -137,7 +137,7 @@ func (h *Host) takeBack(ctx context.Context, l *lent) (worker.Reply, error) {
 	if err == nil {
 		defer dir.Close()
 		var reply worker.Reply
-		if reply, err = h.worker.do(ctx, worker.Request{Op: worker.OpBack, Owner: &l.Owner}, dir); err == nil {
+		if reply, err = h.privilege.takeBack(ctx, h, dir, l.Owner); err == nil {
 			return reply, os.Remove(l.note)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
 	"podgrade/oci"
@@ -33,7 +35,9 @@ func buildDir() string {
 func libexec() string { return filepath.Join(buildDir(), "libexec", "podgrade") }
 
 func options(t testing.TB) isolation.Options {
-	return isolation.Options{Libexec: libexec(), Scratch: t.TempDir()}
+	dir := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // the ids of root's cells pass it
+	return isolation.Whole(isolation.Options{Libexec: libexec(), Scratch: dir})
 }
 
 // removeStates removes the state layers that tests kept.
@@ -79,7 +83,7 @@ func runTests(m *testing.M) (code int, err error) {
 	}
 	removeStore(context.Background(), shared.host, shared.dir)
 	err = errors.Join(shared.host.Close(), removeStates(isolation.Options{Libexec: libexec(), Scratch: scratchDir(shared.dir)}))
-	if left, _ := os.ReadDir(scratchDir(shared.dir)); len(left) > 0 {
+	if left, _ := os.ReadDir(isolation.Whole(isolation.Options{Scratch: scratchDir(shared.dir)}).Scratch); len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("left in the scratch: %s", left[0].Name()))
 	}
 	return code, err
@@ -103,7 +107,10 @@ func makeStore(setenv func(name, value string) error) (dir string, err error) {
 	dir = "/tmp/pg-" + strings.ToLower(rand.Text()[:6])
 	store, configuration := storeDir(dir), filepath.Join(dir, "storage.conf")
 	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %[1]q\nrootless_storage_path = %[1]q\n", store)
-	return dir, errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(store, 0o700), os.WriteFile(configuration, []byte(text), 0o600),
+	if os.Geteuid() == 0 { // whose own Podman has another place for it
+		text += fmt.Sprintf("runroot = %q\n", filepath.Join(dir, "run"))
+	}
+	return dir, errors.Join(os.Mkdir(dir, 0o711), os.Mkdir(store, 0o700), os.WriteFile(configuration, []byte(text), 0o600),
 		setenv(storeVariable, configuration), setenv(dataVariable, store), setenv("XDG_RUNTIME_DIR", dir))
 }
 
@@ -114,6 +121,9 @@ func removeStore(ctx context.Context, h *isolation.Host, dir string) {
 	defer cancel()
 	for _, sub := range []string{storeDir(dir), dir + "/containers", dir + "/libpod"} {
 		h.Sweep(ctx, sub)
+	}
+	if os.Geteuid() == 0 { // its mounts are the host's
+		unix.Unmount(filepath.Join(storeDir(dir), "overlay"), unix.MNT_DETACH)
 	}
 }
 

@@ -23,8 +23,9 @@ import (
 // for as long as podgrade lives: a run whose lock is free is dead, and the
 // next start removes it.
 type run struct {
-	dir  string
-	lock *os.File
+	dir       string
+	lock      *os.File
+	privilege privilege // nil: of a dead podgrade
 }
 
 const (
@@ -58,11 +59,14 @@ type owner struct {
 
 // newRun makes a run directory and takes its lock. The scratch is locked
 // meanwhile, so no sweep meets a directory that has no lock yet.
-func newRun(scratch string) (*run, error) {
-	if err := os.MkdirAll(scratch, 0o700); err != nil {
+func newRun(scratch string, p privilege) (*run, error) {
+	var refused *Fault
+	if err := p.makeScratch(scratch); errors.As(err, &refused) {
+		return nil, err
+	} else if err != nil {
 		return nil, &Fault{Tried: "make the scratch directory", On: scratch, Why: err, Do: "choose another place with --scratch"}
 	}
-	r := &run{dir: filepath.Join(scratch, runPrefix+strings.ToLower(rand.Text()[:12]))}
+	r := &run{dir: filepath.Join(scratch, runPrefix+strings.ToLower(rand.Text()[:12])), privilege: p}
 	unlock, err := lockScratch(scratch)
 	if err == nil {
 		defer unlock()
@@ -105,7 +109,8 @@ func lockScratch(scratch string) (unlock func(), err error) {
 
 func (r *run) fill() error {
 	for _, sub := range []string{"", "cells", "trash", "runtime", "tool"} {
-		if err := os.Mkdir(filepath.Join(r.dir, sub), 0o700); err != nil {
+		dir := filepath.Join(r.dir, sub)
+		if err := errors.Join(os.Mkdir(dir, 0o700), r.privilege.own(dir)); err != nil {
 			return err
 		}
 	}
@@ -149,7 +154,7 @@ func (r *run) installInit(libexec string) error {
 		return err
 	}
 	_, err = io.Copy(dst, src)
-	err = errors.Join(err, dst.Chmod(0o111), dst.Close(), os.Chmod(tool, 0o555))
+	err = errors.Join(err, dst.Close(), r.privilege.own(dst.Name()), os.Chmod(dst.Name(), 0o111), os.Chmod(tool, 0o555))
 	if err != nil {
 		return &Fault{Tried: "copy the supervisor", On: tool, Why: err, Do: "check that there is space in the scratch directory"}
 	}

@@ -26,7 +26,7 @@ func TestRunsCanBeCountedWhileOthersAreMade(t *testing.T) {
 		}
 	}()
 	for range 300 {
-		r, err := newRun(h.options.Scratch)
+		r, err := newRun(h.options.Scratch, ordinary{})
 		if err != nil {
 			t.Error(err)
 			break
@@ -52,7 +52,7 @@ func TestAScratchThatAnotherOneHoldsIsAnError(t *testing.T) {
 	before := lockGrace
 	defer func() { lockGrace = before }()
 	lockGrace = 20 * time.Millisecond
-	if _, err := newRun(scratch); err == nil || !strings.Contains(err.Error(), "another podgrade holds it") {
+	if _, err := newRun(scratch, ordinary{}); err == nil || !strings.Contains(err.Error(), "another podgrade holds it") {
 		t.Errorf("a held scratch: %v", err)
 	}
 	unlock()

@@ -79,7 +79,7 @@ func (h *Host) startService(ctx context.Context) (*service, error) {
 	said := &tail{max: 4 << 10}
 	go func() {
 		defer close(s.ended)
-		h.execInside(running, []string{h.podman, "--hooks-dir", hooks, "system", "service", "--time=0", "unix://" + socket}, podmanEnv(), nil, said, said)
+		h.privilege.podman(running, h, []string{h.podman, "--hooks-dir", hooks, "system", "service", "--time=0", "unix://" + socket}, nil, said, said)
 	}()
 	if err := s.await(ctx, socket); err != nil {
 		cancel()

@@ -14,12 +14,20 @@ import (
 	"time"
 )
 
-// idRange is one range of subordinate ids.
-type idRange struct{ start, count uint64 }
+// idRange is one range of subordinate ids, and the user who has it.
+type idRange struct {
+	user         string
+	start, count uint64
+}
 
-// subordinateIDs reads the caller's ranges from /etc/subuid or /etc/subgid.
-// Entries name a user by name or by number.
+// subordinateIDs reads the ranges of a user, by its names, from /etc/subuid or
+// /etc/subgid. Entries name a user by name or by number.
 func subordinateIDs(file string, names []string) ([]idRange, error) {
+	return readRanges(file, func(user string) bool { return slices.Contains(names, user) })
+}
+
+// readRanges reads those of the users that are wanted.
+func readRanges(file string, wanted func(user string) bool) ([]idRange, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -29,7 +37,7 @@ func subordinateIDs(file string, names []string) ([]idRange, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
-		if len(fields) != 3 || !slices.Contains(names, fields[0]) {
+		if len(fields) != 3 || !wanted(fields[0]) {
 			continue
 		}
 		start, err1 := strconv.ParseUint(fields[1], 10, 32)
@@ -37,7 +45,7 @@ func subordinateIDs(file string, names []string) ([]idRange, error) {
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		ranges = append(ranges, idRange{start, count})
+		ranges = append(ranges, idRange{fields[0], start, count})
 	}
 	return ranges, lines.Err()
 }

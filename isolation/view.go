@@ -113,17 +113,35 @@ func skipped(o Order) []tree.FileID {
 
 // view makes one view in the worker.
 func (c *cell) view(ctx context.Context, v *worker.View) (worker.Reply, error) {
-	fd, err := unix.Open(v.Source, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dirs, err := c.openForView(v)
 	if err != nil {
-		return worker.Reply{}, &Fault{Kind: Evidence, Tried: "open the directory", On: v.Source, Why: err}
+		return worker.Reply{}, openFault(v.Source, err)
 	}
-	dir := os.NewFile(uintptr(fd), v.Source)
-	defer dir.Close()
-	reply, err := c.ask(ctx, worker.Request{Op: worker.OpView, View: v}, dir)
+	defer closeAll(dirs)
+	reply, err := c.ask(ctx, worker.Request{Op: worker.OpView, View: v}, dirs...)
 	if err != nil {
 		return reply, viewFault(v, err)
 	}
 	return reply, nil
+}
+
+// openForView opens what a view is made of.
+func (c *cell) openForView(v *worker.View) ([]*os.File, error) {
+	if v.Kind != worker.ViewLend {
+		return c.host.privilege.source(v)
+	}
+	dir, err := c.host.privilege.target(v)
+	return []*os.File{dir}, err
+}
+
+// openFault blames the directory that cannot be opened, unless somebody knows
+// better.
+func openFault(path string, err error) error {
+	var known *Fault
+	if errors.As(err, &known) {
+		return err
+	}
+	return &Fault{Kind: Evidence, Tried: "open the directory", On: path, Why: err}
 }
 
 func viewFault(v *worker.View, err error) error {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
@@ -103,15 +100,18 @@ func (c *cell) layCapture(ctx context.Context) error {
 // withCapture asks the worker to copy between a directory of the host and the
 // cell's working directory.
 func (c *cell) withCapture(ctx context.Context, r worker.Request, dir string, ignore []string) (worker.Reply, error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	kind := worker.ViewCopy
+	if r.Op == worker.OpCapture {
+		kind = worker.ViewLend
+	}
+	files, err := c.openForView(&worker.View{Source: dir, Kind: kind})
 	if err != nil {
 		return worker.Reply{}, fmt.Errorf("open %s: %w", dir, err)
 	}
-	file := os.NewFile(uintptr(fd), dir)
-	defer file.Close()
+	defer closeAll(files)
 	r.Cell = c.name
 	r.Capture = &worker.Capture{Dir: c.order.WorkingDir, Owner: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Ignore: ignore}
-	return c.host.worker.do(ctx, r, file)
+	return c.host.worker.do(ctx, r, files...)
 }
 
 // capture copies the working directory of an ended cell to the host. The copy

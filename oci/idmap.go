@@ -34,3 +34,12 @@ func CheckUser(u User, ids uint32) error {
 	}
 	return nil
 }
+
+// HostIDs are the ids of the host that a cell of root has: its 0 is the first
+// one, which is nobody's there, its 1 the next one.
+type HostIDs struct {
+	Users  uint32 `json:"users"`  // the first one
+	Groups uint32 `json:"groups"` // the first one
+	Count  uint32 `json:"count"`
+	From   string `json:"from"` // who keeps them free
+}

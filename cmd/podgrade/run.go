@@ -138,7 +138,11 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 		o.Skipped = append(o.Skipped, record.Skipped{Path: skip.Path, Reason: clipReason(skip.Reason.Error())})
 	}
 	// What can be known to fail is refused before a directory is made.
-	if err := isolation.RefuseRoot(); err != nil {
+	engine, _ := isolation.PlannedEngine(c.String("engine"))
+	if o.Execute.OnHost {
+		engine = isolation.EngineHost
+	}
+	if err := isolation.CheckPrivilege(engine); err != nil {
 		return err
 	}
 	if !o.Resume {

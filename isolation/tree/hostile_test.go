@@ -109,7 +109,10 @@ func TestWalksEndWhenNobodyWaits(t *testing.T) {
 			_, err := tree.Exceeds(ctx, openDir(t, dir), tree.Options{}, tree.Bound{Entries: 9})
 			return err
 		},
-		"give back": func() error { _, err := tree.GiveBack(ctx, openDir(t, dir), tree.Owner{UID: 1, GID: 1}); return err },
+		"give back": func() error {
+			_, err := tree.GiveBack(ctx, openDir(t, dir), tree.Return{From: tree.Owner{UID: 1, GID: 1}})
+			return err
+		},
 	} {
 		if err := walk(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)

@@ -16,11 +16,13 @@ import (
 const (
 	StageWait  = "wait"  // in the new user namespace, until its maps are written
 	StageEnter = "enter" // as root of that namespace: makes the other namespaces
+	StageBegin = "begin" // as StageEnter, of a worker whose maps stand already
 	StageServe = "serve" // PID 1 of the new pid namespace
 	StageHook  = "hook"  // not a stage of the worker: Podman's hook
 )
 
-// GoDescriptor is the pipe on which StageWait waits for one byte.
+// GoDescriptor is the pipe on which StageWait waits for one byte; to StageBegin
+// it is its own program.
 const GoDescriptor = 3
 
 // Main is the worker's main function. args are the program's arguments: the
@@ -37,6 +39,9 @@ func Main(args []string) int {
 			return 1 // podgrade gave up, and says why
 		}
 	case StageEnter:
+		return enter(args)
+	case StageBegin:
+		syscall.Close(GoDescriptor)
 		return enter(args)
 	case StageServe:
 		err = serve(args[2:])

@@ -29,6 +29,7 @@ type cell struct {
 	layers    []layer
 	views     []string   // directories that are mounted on themselves, with etc
 	mounted   bool       // the root file system
+	given     bool       // the image is mounted at imageDir
 	theirs    string     // upper directory of a container of Podman
 	create    bool       // an execute cell: what changes in the root is kept
 	marks     tree.Marks // what lay in its upper directory before a command ran
@@ -47,6 +48,7 @@ func (c *cell) upper() string           { return c.numbered("upper") }
 func (c *cell) overlayWork() string     { return c.numbered("overlay-work") }
 func (c *cell) pidFile() string         { return filepath.Join(c.dir, fmt.Sprintf("pid-%d", c.starts)) }
 func (c *cell) viewDir(n string) string { return filepath.Join(c.dir, "view-"+n) }
+func (c *cell) imageDir() string        { return filepath.Join(c.dir, "image") }
 func (c *cell) specFile() string        { return filepath.Join(c.dir, "config.json") }
 
 // container is the runtime's name for the cell as it was last started.
@@ -88,13 +90,13 @@ func (s *server) cellOrNew(name string) (*cell, error) {
 }
 
 // root mounts a cell's root file system.
-func (s *server) root(r Request, answer *Reply) error {
+func (s *server) root(r Request, files []int, answer *Reply) error {
 	c, err := s.cellOrNew(r.Cell)
 	if err != nil {
 		return err
 	}
-	if r.Root == nil {
-		return errors.New("a root file system needs layers")
+	if r.Root == nil || r.Root.Given != (len(files) == 1) {
+		return errors.New("a root file system needs layers, or one descriptor")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,6 +109,11 @@ func (s *server) root(r Request, answer *Reply) error {
 		}
 	default:
 		c.create = r.Root.Create
+		if r.Root.Given {
+			if err := c.takeImage(r.Root, files[0]); err != nil {
+				return err
+			}
+		}
 		if err := c.mountRoot(*r.Root); err != nil {
 			return err
 		}
@@ -163,7 +170,7 @@ func (c *cell) mountRoot(r Root) error {
 // cell that is made again stands on must be what it first stood on.
 func (c *cell) holdLayers(r Root) error {
 	if c.layers == nil {
-		opened, err := openLayers(r.State, r.Layers)
+		opened, err := openLayers(r.State, r.Layers, r.Given)
 		c.layers = opened
 		return err
 	}
@@ -400,6 +407,10 @@ func (c *cell) unmount(keepViews, holdRoot bool) error {
 		c.views = nil
 		closeLayers(c.layers)
 		c.layers = nil
+		if c.given {
+			errs = append(errs, unix.Unmount(c.imageDir(), unix.MNT_DETACH))
+			c.given = false
+		}
 	}
 	return errors.Join(errs...)
 }

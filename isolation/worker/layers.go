@@ -18,9 +18,31 @@ type layer struct {
 	fd   int
 }
 
+// takeImage puts an image that is one mount of its own where the cell finds it,
+// once for all times that the cell is made, and makes it the one layer.
+func (c *cell) takeImage(r *Root, image int) error {
+	r.Layers = []string{c.imageDir()}
+	if c.given {
+		return nil
+	}
+	if err := os.Mkdir(c.imageDir(), 0o700); err != nil {
+		return fmt.Errorf("make the cell's directory: %w", err)
+	}
+	if err := attach(image, c.imageDir()); err != nil {
+		return fmt.Errorf("mount the image: %w", err)
+	}
+	c.given = true
+	return nil
+}
+
+// attach puts a mount of its own at a directory.
+func attach(mount int, dir string) error {
+	return unix.MoveMount(mount, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 // openLayers opens every layer before it is mounted: that of the state, when
 // there is one, above those of the image.
-func openLayers(state string, dirs []string) ([]layer, error) {
+func openLayers(state string, dirs []string, given bool) ([]layer, error) {
 	var layers []layer
 	if state != "" {
 		l, err := openStateLayer(state)
@@ -30,7 +52,7 @@ func openLayers(state string, dirs []string) ([]layer, error) {
 		layers = append(layers, l)
 	}
 	for _, dir := range dirs {
-		l, err := openLayer(dir)
+		l, err := openLayer(dir, given)
 		if err != nil {
 			closeLayers(layers)
 			return nil, &fault{err: fmt.Errorf("open the image's layer %s: %w", dir, err), image: true}
@@ -39,6 +61,22 @@ func openLayers(state string, dirs []string) ([]layer, error) {
 	}
 	return layers, nil
 }
+
+// Layers are the layers of an image that somebody stands on.
+type Layers struct{ layers []layer }
+
+// OpenLayers opens the layers of an image in Podman's store, top first, before
+// they are mounted.
+func OpenLayers(dirs []string) (Layers, error) {
+	layers, err := openLayers("", dirs, false)
+	return Layers{layers}, err
+}
+
+// Missing names a layer that is no longer what was opened, "" when all are.
+func (l Layers) Missing() string { return missingOf(l.layers) }
+
+// Close lets go of them.
+func (l Layers) Close() { closeLayers(l.layers) }
 
 // openStateLayer opens a layer of our own store, which is removed by its
 // directory's name.
@@ -56,10 +94,12 @@ func layerDirs(layers []layer) []string {
 	return dirs
 }
 
-func openLayer(dir string) (layer, error) {
+// openLayer opens one. Whose mount was given knows nothing of a store: its own
+// directory stands for the link.
+func openLayer(dir string, given bool) (layer, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return layer{}, err
+	if err != nil || given {
+		return layer{dir: dir, link: dir, fd: fd}, err
 	}
 	parent := filepath.Dir(dir)
 	short, err := os.ReadFile(filepath.Join(parent, "link"))
@@ -79,8 +119,10 @@ func closeLayers(layers []layer) {
 
 // missingLayer names a layer that is no longer what was mounted, "" when all
 // are.
-func (c *cell) missingLayer() string {
-	for _, l := range c.layers {
+func (c *cell) missingLayer() string { return missingOf(c.layers) }
+
+func missingOf(layers []layer) string {
+	for _, l := range layers {
 		var opened, now unix.Stat_t
 		if unix.Lstat(l.link, &now) != nil {
 			return l.dir

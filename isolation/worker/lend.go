@@ -51,11 +51,19 @@ func takeBack(ctx context.Context, r Request, files []int, answer *Reply) error 
 	if r.Owner == nil || len(files) != 1 {
 		return errors.New("a workspace to take back needs an owner and one descriptor")
 	}
-	returned, err := tree.GiveBack(ctx, files[0], *r.Owner)
+	returned, err := tree.GiveBack(ctx, files[0], tree.Return{From: *r.Owner})
 	if err != nil {
 		return treeFault("give the workspace back to the caller", err)
 	}
 	answer.Returned = &returned
+	return survey(ctx, files, answer)
+}
+
+// survey says what is in a workspace.
+func survey(ctx context.Context, files []int, answer *Reply) error {
+	if len(files) != 1 {
+		return errors.New("a workspace to look at needs one descriptor")
+	}
 	dir, err := openHere(files[0])
 	if err != nil {
 		return treeFault("open the workspace", err)

@@ -18,13 +18,12 @@ import (
 // tree holds all but the bytes of each file, with that owner. how says which
 // it was, for the record.
 func (v *viewing) overlay() (how string, err error) {
-	source, err := v.again()
+	lower, done, err := v.lowerTree()
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(source)
-	lower := descriptorPath(source)
-	if v.Options.Give != (tree.Owner{}) {
+	defer done()
+	if v.Options.Give != (tree.Owner{}) && !v.Given {
 		if err := v.server.metacopy.works(v.cell.dir); err != nil {
 			return "", fmt.Errorf("the image's user is not root, and this kernel gives files to others by a copy only: %w", err)
 		}
@@ -43,6 +42,19 @@ func (v *viewing) overlay() (how string, err error) {
 	}
 	v.cell.views = append(v.cell.views, v.dir)
 	return how, nil
+}
+
+// lowerTree is the tree as the option of a mount names it, until done is called.
+func (v *viewing) lowerTree() (path string, done func(), err error) {
+	if v.Given {
+		dir := v.dir + "-tree"
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return "", nil, fmt.Errorf("make the view: %w", err)
+		}
+		return escapeOverlay(dir), func() {}, v.mountTree(dir)
+	}
+	source, err := v.again()
+	return descriptorPath(source), func() { unix.Close(source) }, err
 }
 
 // upper makes the upper directory, from which the view's root gets its owner,

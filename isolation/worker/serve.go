@@ -289,7 +289,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpSweep:
 		return sweep(r.Sweep)
 	case OpRoot:
-		return s.root(r, answer)
+		return s.root(r, files, answer)
 	case OpView:
 		return s.view(ctx, r, files, answer)
 	case OpLook:
@@ -301,6 +301,8 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return apply(ctx, r.Root.State, r.Mounted)
 	case OpBack:
 		return takeBack(ctx, r, files, answer)
+	case OpSurvey:
+		return survey(ctx, files, answer)
 	}
 	find := s.cell
 	if r.Op == OpEntrust {

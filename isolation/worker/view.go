@@ -21,7 +21,7 @@ func (s *server) view(ctx context.Context, r Request, files []int, answer *Reply
 	if err != nil {
 		return err
 	}
-	if r.View == nil || len(files) != 1 || !plainName.MatchString(r.View.Name) {
+	if r.View == nil || len(files) == 0 || len(files) > 2 || !plainName.MatchString(r.View.Name) {
 		return errors.New("a view needs a plain name and one descriptor")
 	}
 	c.mu.Lock()
@@ -32,7 +32,7 @@ func (s *server) view(ctx context.Context, r Request, files []int, answer *Reply
 		return treeFault("open the tree", err)
 	}
 	defer unix.Close(source)
-	v := &viewing{View: *r.View, ctx: ctx, server: s, cell: c, source: source, dir: c.viewDir(r.View.Name)}
+	v := &viewing{View: *r.View, ctx: ctx, server: s, cell: c, source: source, shown: files[len(files)-1], dir: c.viewDir(r.View.Name)}
 	if err := v.make(); err != nil {
 		return err
 	}
@@ -47,6 +47,7 @@ type viewing struct {
 	server *server
 	cell   *cell
 	source int    // the tree
+	shown  int    // where it is given: what a mounted view shows
 	dir    string // of the view
 
 	path   string
@@ -156,7 +157,7 @@ func (v *viewing) overlayOrCopy(reason string) error {
 
 // bind shows the tree itself: what commands write stays in it.
 func (v *viewing) bind() error {
-	if v.Options.Give.UID != 0 {
+	if v.Options.Give.UID != 0 && !v.Given {
 		return &fault{err: errors.New("the image's user is not root, and would not own the tree"), refused: true}
 	}
 	var err error
@@ -185,16 +186,31 @@ func (v *viewing) show() error {
 		v.path = v.Source
 		return nil
 	}
+	if err := v.mountTree(v.dir); err != nil {
+		return err
+	}
+	return remount(v.dir, 0)
+}
+
+// mountTree puts the tree itself at a directory.
+func (v *viewing) mountTree(dir string) error {
+	if v.Given {
+		if err := attach(v.shown, dir); err != nil {
+			return treeFault("mount the tree", err)
+		}
+		v.cell.views = append(v.cell.views, dir)
+		return nil
+	}
 	fd, err := v.again()
 	if err != nil {
 		return treeFault("open the tree again", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.Mount(descriptorPath(fd), v.dir, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(descriptorPath(fd), dir, "", unix.MS_BIND, ""); err != nil {
 		return treeFault("bind the tree", err)
 	}
-	v.cell.views = append(v.cell.views, v.dir)
-	return remount(v.dir, 0)
+	v.cell.views = append(v.cell.views, dir)
+	return nil
 }
 
 // again opens the tree by its place: what came by the channel is of the host's

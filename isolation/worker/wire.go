@@ -41,6 +41,7 @@ const (
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
 	OpApply   Op = "apply"   // put a state layer into a container that Podman mounted
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
+	OpSurvey  Op = "survey"  // say what is in a workspace that was taken back
 )
 
 // MaxMessage is the largest message in bytes, either way.
@@ -55,8 +56,8 @@ type Request struct {
 
 	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
 	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
-	Root       *Root           `json:"root,omitempty"`        // OpRoot; OpKeep: what is below the upper directory of a container; OpApply: the state
-	View       *View           `json:"view,omitempty"`        // OpView, with the source directory
+	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep: what is below the upper directory of a container; OpApply: the state
+	View       *View           `json:"view,omitempty"`        // OpView, with the source directory, and with what is shown of it where that is given
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
 	Filter     []byte          `json:"filter,omitempty"`      // OpStart: the specification's seccomp filter, compiled; none: the runtime compiles it
@@ -73,7 +74,7 @@ type Request struct {
 	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
 	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
 	SearchPath string          `json:"search_path,omitempty"` // OpKeep: the image's own PATH
-	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace: the image's user
+	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace (as OpSurvey): the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
 }
@@ -90,6 +91,9 @@ type Root struct {
 	// Layers are the directories of the image's layers, top first, as Podman's
 	// store lays them out: <store>/overlay/<id>/diff.
 	Layers []string `json:"layers"`
+	// Given: the image comes as one mount of its own, in place of its layers.
+	// Who gave it looks whether they are still there.
+	Given bool `json:"given,omitempty"`
 	// State is the directory of a kept state layer that lies above them; "": none.
 	State string `json:"state,omitempty"`
 	// Create: of an execute cell, which keeps what changes.
@@ -109,6 +113,10 @@ type View struct {
 	// Source is where the tree lies. The worker opens it again, because the
 	// kernel mounts nothing of another mount namespace.
 	Source string `json:"source"`
+	// Given: the descriptors are mounts of their own, which can be put anywhere
+	// once; the last one is what a mounted view shows, in which the caller's
+	// files are the image user's already.
+	Given bool `json:"given,omitempty"`
 	// Unmounted: the view is used outside of the worker's mount namespace.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
@@ -142,7 +150,7 @@ type Reply struct {
 	ExitCode  int            `json:"exit_code,omitempty"` // OpExec
 	Rootfs    *RootFacts     `json:"rootfs,omitempty"`    // OpRoot, OpLook
 	Path      string         `json:"path,omitempty"`      // OpView, OpEntrust: where it lies; OpHome: in the cell
-	Tree      *tree.Report   `json:"tree,omitempty"`      // OpView, OpBack
+	Tree      *tree.Report   `json:"tree,omitempty"`      // OpView, OpBack, OpSurvey
 	View      *ViewMade      `json:"view,omitempty"`      // OpView
 	Measured  *oci.Measured  `json:"measured,omitempty"`  // OpMeasure
 	Filter    []byte         `json:"filter,omitempty"`    // OpMeasure: the seccomp filter that the runtime compiled for this cell, when it had none before
