@@ -178,7 +178,7 @@ func denied(policy *File, grants []Grant) error {
 	return &Refusal{
 		What:   "the policy file " + policy.path + " denies what is asked for:",
 		Grants: list,
-		Do:     "Nothing accepts that but another policy file.",
+		Do:     "nothing accepts that but another policy file",
 	}
 }
 

@@ -38,7 +38,7 @@ func rowProblems(job Job, o ExecuteOptions, grade bool) (found []Finding) {
 		if phase == oci.Grade && !grade {
 			break
 		}
-		if _, err := policy.Grants(request); err != nil {
+		if _, err := policy.Ask(request, o.Policy); err != nil {
 			found = add(found, Finding{File: file, Text: refusalText(err)})
 		}
 	}

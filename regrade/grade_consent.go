@@ -75,6 +75,9 @@ func Asks(row *record.Row, o Options) (policy.Asked, error) {
 	if err := g.read(); err != nil {
 		return policy.Asked{}, err
 	}
+	if err := g.vouch(); err != nil {
+		return policy.Asked{}, err
+	}
 	request, err := g.request()
 	if err != nil {
 		return policy.Asked{}, err

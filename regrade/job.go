@@ -60,6 +60,9 @@ type ExecuteOptions struct {
 	RequireLimits bool
 	// Notice receives warnings, safe to print.
 	Notice io.Writer
+	// Policy is the operator's policy file; nil: there is none. Of a task file only
+	// what it denies counts.
+	Policy *policy.File
 	// Lookup finds a variable of this host.
 	Lookup func(name string) (string, bool)
 	// Version of podgrade, for the record.
@@ -89,7 +92,7 @@ func consentTo(job Job, o ExecuteOptions) (policy.Accepted, error) {
 	if err := o.refuses(job.Row.Task); err != nil {
 		return policy.Accepted{}, &Error{Kind: Refused, Tried: "execute", On: job.Identity().String(), Why: err.why, Do: err.do}
 	}
-	return policy.Consent(job.request(o), policy.Answer{TaskFile: true}, io.Discard)
+	return policy.Consent(job.request(o), policy.Answer{TaskFile: true, Policy: o.Policy}, io.Discard)
 }
 
 func (j Job) request(o ExecuteOptions) policy.Request {

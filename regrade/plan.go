@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"podgrade/policy"
 	"podgrade/tasks"
 	"podgrade/tasks/criteria"
 )
@@ -21,6 +22,9 @@ type PlanOptions struct {
 	Pull bool
 	// OnHost: tempdir rows are executed without a container.
 	OnHost bool
+	// Policy is the operator's policy file: what it denies is a problem; nil: there
+	// is none.
+	Policy *policy.File
 	// Engine that is asked for; "": isolation.EngineAuto.
 	Engine string
 	// Lookup finds a variable of this host.

@@ -112,7 +112,7 @@ func (one *PlannedRow) image(r policy.Request) {
 
 // executing is how a run with the options of the plan executes.
 func (p *planner) executing() ExecuteOptions {
-	return ExecuteOptions{DefaultImage: p.options.DefaultImage, Pull: p.options.Pull, OnHost: p.options.OnHost, Lookup: p.options.Lookup}
+	return ExecuteOptions{DefaultImage: p.options.DefaultImage, Pull: p.options.Pull, OnHost: p.options.OnHost, Policy: p.options.Policy, Lookup: p.options.Lookup}
 }
 
 // needs notes, and returns, what this release or this host lacks to run the row:
@@ -169,11 +169,15 @@ const criteriaKey = "success_criteria"
 // errNoCriteria is why a task without criteria is not graded.
 var errNoCriteria = errors.New("it has no criteria, so that any row would pass")
 
-// refusalText is a refusal of policy without its list of grants.
+// refusalText is a refusal of policy on one line.
 func refusalText(err error) string {
 	var refusal *policy.Refusal
 	if errors.As(err, &refusal) {
-		return refusal.What + "; " + refusal.Do
+		text := refusal.What
+		for i, g := range refusal.Grants {
+			text += []string{" ", ", "}[min(i, 1)] + string(g.Kind) + " " + g.Value
+		}
+		return text + "; " + refusal.Do
 	}
 	return err.Error()
 }

@@ -85,9 +85,10 @@ func TestCells(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"row":    writeRow,
-			"status": exitStatus,
-			"sed":    substitute,
+			"row":      writeRow,
+			"status":   exitStatus,
+			"planhash": planHash,
+			"sed":      substitute,
 		},
 	})
 }

@@ -57,19 +57,27 @@ func evaluateCommand() *cli.Command {
 	}
 }
 
-// gradeFlags are the options of every verb that opens a grading cell of a row.
-func gradeFlags() []cli.Flag {
+// planFlags are the options that change what a grade asks for.
+func planFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
 		&cli.BoolFlag{Name: "allow-host-grading", Usage: "grade a container's row on this host; the row is stamped"},
 		imageDriftFlag(),
 		&cli.StringFlag{Name: "network", Value: regrade.NetworkNone, Usage: "network of the cell: none, or the recorded one", DefaultText: "none"},
+		policyFlag(),
+	}
+}
+
+// gradeFlags are the options of every verb that opens a grading cell of a row.
+func gradeFlags() []cli.Flag {
+	return append(planFlags(),
+		&cli.BoolFlag{Name: "allow-recorded-commands", Usage: "accept all that the record asks for; it is still listed"},
+		acceptPlanFlag(),
 		engineFlag(),
 		scratchFlag(),
 		&cli.BoolFlag{Name: "require-limits", Usage: "grade only where the task's limits of memory, cpus and pids are enforced; without it the row is stamped"},
 		viewFlag(),
 		&cli.StringFlag{Name: "workspace", Usage: "grade the tree in `DIR` instead of the recorded workspace; of one row only"},
-	}
+	)
 }
 
 // layerNames are the options of layers, which only a task file has.
@@ -108,43 +116,54 @@ func evaluate(c *cli.Context, layers *selection) error {
 		}
 	}
 	if c.NArg() == 1 && !c.Bool("json") && !options.Check && !regrade.IsRun(c.Args().First()) {
+		if err := askFor(c, []regrade.Target{{Dir: c.Args().First()}}, &options); err != nil {
+			return err
+		}
 		return evaluateOne(c, c.Args().First(), options)
 	}
 	if c.IsSet("workspace") && regrade.IsRun(c.Args().First()) {
 		return usage(c, "--workspace is for one row, and %s is a run", c.Args().First())
 	}
-	return evaluateMany(c, regrade.Targets(c.Args().Slice()), width, options)
+	targets := regrade.Targets(c.Args().Slice())
+	if err := askFor(c, targets, &options); err != nil {
+		return err
+	}
+	return evaluateMany(c, targets, width, options)
 }
 
-// gradeOptions are what the options say about a grade.
-func gradeOptions(c *cli.Context) (regrade.Options, error) {
+// planOptions are what the options say about what a grade asks for.
+func planOptions(c *cli.Context) (regrade.Options, error) {
 	network := c.String("network")
 	if network != regrade.NetworkNone && network != regrade.NetworkRecorded {
 		return regrade.Options{}, usage(c, "--network is none or recorded, not %q", network)
 	}
-	engine, err := engineOf(c)
-	if err != nil {
-		return regrade.Options{}, err
-	}
-	view, err := viewOf(c)
+	answer, err := answerOf(c)
 	return regrade.Options{
-		Keys: userKeys(),
-
-		Answer:     policy.Answer{RecordedCommands: c.Bool("allow-recorded-commands")},
+		Answer:     answer,
+		Keys:       userKeys(),
 		AllowHost:  c.Bool("allow-host-grading"),
 		ImageDrift: c.Bool(imageDrift),
 		Network:    network,
-		Workspace:  c.String("workspace"),
-		View:       view,
-
-		RequireLimits: c.Bool("require-limits"),
-		Check:         c.Bool("check"),
-
-		Start:   startEngines(c.App.ErrWriter, engine, c.String("scratch")),
-		Notice:  c.App.ErrWriter,
-		Lookup:  os.LookupEnv,
-		Version: version,
+		Notice:     c.App.ErrWriter,
+		Lookup:     os.LookupEnv,
+		Version:    version,
 	}, err
+}
+
+// gradeOptions are what the options say about a grade.
+func gradeOptions(c *cli.Context) (regrade.Options, error) {
+	o, err := planOptions(c)
+	if err != nil {
+		return o, err
+	}
+	engine, err := engineOf(c)
+	if err != nil {
+		return o, err
+	}
+	o.Workspace, o.RequireLimits, o.Check = c.String("workspace"), c.Bool("require-limits"), c.Bool("check")
+	o.Start = startEngines(c.App.ErrWriter, engine, c.String("scratch"))
+	o.View, err = viewOf(c)
+	return o, err
 }
 
 // evaluateOne grades one row and prints all of its verdict.

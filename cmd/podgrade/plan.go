@@ -27,6 +27,7 @@ func planCommand() *cli.Command {
 		ArgsUsage:   "[FILES]",
 		Description: planHelp,
 		Flags: append(chosen.flags(),
+			policyFlag(),
 			engineFlag(),
 			&cli.BoolFlag{Name: "on-host", Usage: "tempdir rows are executed without a container"},
 			&cli.BoolFlag{Name: "json", Usage: "print the plan as JSON"},
@@ -54,12 +55,16 @@ func plan(c *cli.Context, chosen *selection) error {
 	if err != nil {
 		return err
 	}
+	file, err := policyOf(c)
+	if err != nil {
+		return err
+	}
 	files, unmatched, err := regrade.FindTaskFiles(c.Args().Slice())
 	if err != nil {
 		return err
 	}
 	made, err := regrade.MakePlan(c.Context, files, regrade.PlanOptions{
-		Request: request, DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Engine: engine, Lookup: os.LookupEnv,
+		Request: request, DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Engine: engine, Policy: file, Lookup: os.LookupEnv,
 	})
 	if err != nil {
 		return err

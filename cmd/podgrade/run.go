@@ -54,6 +54,7 @@ func runVerb(name, usage, help string, grade bool) *cli.Command {
 		flags = append(flags,
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "with --resume: grade containers' rows on this host; they are stamped"},
 			imageDriftFlag(),
+			acceptPlanFlag(),
 			&cli.StringFlag{Name: "network", Usage: "network of the grading cells: none, or recorded: what the task asks for", DefaultText: "what the task file itself names"},
 			viewFlag(),
 			&cli.StringFlag{Name: "junit-xml", Usage: "write the results as JUnit to `FILE`"},
@@ -82,6 +83,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "preservation-mode", Usage: "what becomes of workspaces: " + preservations(), DefaultText: "DIRECT_WRITE in a container, else MOVE_ON_WRITE"},
 		&cli.BoolFlag{Name: "on-host", Usage: "run rows of the driver tempdir on this host, as you; they are stamped"},
 		&cli.BoolFlag{Name: "require-limits", Usage: "open a cell only where its limits of memory, cpus and pids are enforced; without it the row is stamped"},
+		policyFlag(),
 		engineFlag(),
 		scratchFlag(),
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "tell more of what happens"},
@@ -196,13 +198,17 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	if mode != "" && !slices.Contains(regrade.Preservations(), mode) {
 		return none, usage(c, "--preservation-mode is one of %s, not %q", preservations(), mode)
 	}
+	answer, err := answerOf(c)
+	if err != nil {
+		return none, err
+	}
 	keys := userKeys()
 	o := regrade.RunOptions{
 		Grade: grade, Parallel: width, Resume: c.Bool("resume"), Retry: regrade.Retry(c.String("retry")), RerunChanged: c.Bool("rerun-changed"),
 		Execute: regrade.ExecuteOptions{
 			Start:        startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 			DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Preserve: mode, RequireLimits: c.Bool("require-limits"),
-			Lookup: os.LookupEnv, Version: version, Keys: keys,
+			Policy: answer.Policy, Lookup: os.LookupEnv, Version: version, Keys: keys,
 		},
 	}
 	if !grade {
@@ -214,7 +220,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	}
 	view, err := viewOf(c)
 	o.Grading = regrade.Options{
-		AllowHost: c.Bool("allow-host-grading"), ImageDrift: c.Bool(imageDrift), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
+		Answer: answer, AllowHost: c.Bool("allow-host-grading"), ImageDrift: c.Bool(imageDrift), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
 		Lookup: os.LookupEnv, Version: version, Keys: keys,
 	}
 	return o, err
@@ -225,7 +231,7 @@ func resumeOptions(c *cli.Context) error {
 	if c.Bool("resume") && c.String("run-dir") == "" {
 		return usage(c, "--resume needs --run-dir, which says what to go on with")
 	}
-	for _, name := range []string{"allow-host-grading", "retry", "rerun-changed"} {
+	for _, name := range []string{"allow-host-grading", "accept-plan", "retry", "rerun-changed"} {
 		if c.IsSet(name) && !c.Bool("resume") {
 			return usage(c, "--%s is for --resume", name)
 		}

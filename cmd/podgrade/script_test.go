@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,15 +36,44 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("SCHEMA", schema)
+			env.Setenv("POLICY_SCHEMA", filepath.Join(filepath.Dir(schema), "policy.schema.json"))
 			facts, err := filepath.Abs(recordedFacts)
 			env.Setenv("FACTS", facts)
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"row":    writeRow,
-			"status": exitStatus,
+			"row":      writeRow,
+			"status":   exitStatus,
+			"planhash": planHash,
+			"replace":  replaceText,
 		},
 	})
+}
+
+// planHash is the command `planhash FILE VARIABLE`: it sets a variable to the hash
+// in what trust show prints as JSON, which must be the one of its canonical form.
+func planHash(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: planhash FILE VARIABLE")
+	}
+	var plan struct{ SHA256, Canonical string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &plan))
+	if sum := sha256.Sum256([]byte(plan.Canonical)); hex.EncodeToString(sum[:]) != plan.SHA256 {
+		ts.Fatalf("%s is not the hash of %s", plan.SHA256, plan.Canonical)
+	}
+	ts.Setenv(args[1], plan.SHA256)
+}
+
+// replaceText is the command `replace OLD NEW FILE`.
+func replaceText(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace OLD NEW FILE")
+	}
+	text := ts.ReadFile(args[2])
+	if !strings.Contains(text, args[0]) {
+		ts.Fatalf("%s holds no %q", args[2], args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.ReplaceAll(text, args[0], args[1])), 0o644))
 }
 
 // writeRow is the command `row FORM DIR [IMAGE-ID]`: it writes a run directory.

@@ -45,6 +45,9 @@ func openShell(c *cli.Context) error {
 	if options.View == isolation.ViewBind {
 		return usage(c, "a shell changes nothing, and under --workspace-view bind it would")
 	}
+	if err := askFor(c, []regrade.Target{{Dir: c.Args().First()}}, &options); err != nil {
+		return err
+	}
 	row, err := regrade.OpenRow(c.Args().First())
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 func trustCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "trust",
-		Usage:        "see who vouches for rows",
-		Subcommands:  []*cli.Command{trustKeysCommand(), trustVerifyCommand()},
+		Usage:        "see what rows ask for, and who vouches for them",
+		Subcommands:  []*cli.Command{trustShowCommand(), trustKeysCommand(), trustVerifyCommand()},
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {

@@ -26,7 +26,7 @@ func trustVerifyCommand() *cli.Command {
 		Usage:        "say who has signed rows and their verdicts",
 		ArgsUsage:    "ROW... | RUN...",
 		Description:  trustVerifyHelp,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line, one for each row"}},
+		Flags:        []cli.Flag{policyFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON object a line, one for each row"}},
 		OnUsageError: usageError,
 		Action:       trustVerify,
 	}
@@ -36,7 +36,11 @@ func trustVerify(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return usage(c, "trust verify takes a row or a run directory, and no argument was given")
 	}
-	known, code := regrade.Signers{Keys: userKeys()}, regrade.ExitPassed
+	file, err := policyOf(c)
+	if err != nil {
+		return err
+	}
+	known, code := regrade.Signers{Keys: userKeys(), Trusted: file.TrustedKeys()}, regrade.ExitPassed
 	var results []regrade.Graded
 	for _, target := range regrade.Targets(c.Args().Slice()) {
 		found, err := verifyRow(target.Dir, known)
