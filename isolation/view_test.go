@@ -1,6 +1,7 @@
 package isolation_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,12 +49,17 @@ func checkView(t *testing.T, c isolation.Cell, kind, reason string) {
 func TestAutoCopiesSmallTreesAndOverlaysLargeOnes(t *testing.T) {
 	small := onView(t, as(t, ""), order(t, as(t, "")).Workspace, isolation.ViewAuto)
 	checkView(t, small, isolation.ViewCopy, "of this size")
-	dir := largeTree(t)
-	for _, user := range []string{"", "1000"} {
-		c := onView(t, as(t, user), dir, "")
-		checkView(t, c, isolation.ViewOverlay, "more than 20000 entries")
-		want(t, c, "cat 19/999; echo more >> 19/999; cat 19/999; rm -r 00; touch new; ls | wc -l", "x\nx\nmore\n20\n")
-	}
+	dir, heavy := largeTree(t), t.TempDir()
+	file, err := os.Create(heavy + "/x")
+	must(t, err)
+	_, err = file.WriteString("x\n")
+	must(t, errors.Join(err, unix.Fallocate(int(file.Fd()), 0, 0, 513<<20), file.Close()))
+	many := onView(t, as(t, ""), dir, "")
+	checkView(t, many, isolation.ViewOverlay, "more than 20000 entries")
+	want(t, many, "cat 19/998; echo more >> 19/998; cat 19/998; rm -r 00; touch new; ls | wc -l", "x\nx\nmore\n20\n")
+	much := onView(t, as(t, "1000"), heavy, "")
+	checkView(t, much, isolation.ViewOverlay, "more than 512 MiB")
+	want(t, much, "head -n 1 x; rm x; echo more >> x; cat x; touch new; ls | wc -l", "x\nmore\n2\n")
 	must(t, os.Link(dir+"/00/000", dir+"/hard"))
 	c := onView(t, as(t, ""), dir, "")
 	checkView(t, c, isolation.ViewCopy, "hard link")

@@ -21,7 +21,7 @@ import (
 )
 
 // killRows is how many rows the runs of these tests have.
-const killRows = 20
+const killRows = 10
 
 // killTask is a dataset whose agents each leave files that belong to the image's
 // user; every fourth fails.
@@ -146,7 +146,7 @@ func newKilledRun(t *testing.T, task, scratch string) *killedRun {
 // has the verdict of a run that nobody disturbed, no finished row was run
 // twice, and no file was ever torn.
 func TestKilledRunsAreResumed(t *testing.T) {
-	kills := 20
+	kills := 8
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		kills = 200
 	}
