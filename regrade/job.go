@@ -58,6 +58,9 @@ type ExecuteOptions struct {
 	// RequireLimits refuses a cell without the limits that the task asks for
 	// (--require-limits). Else the row is stamped.
 	RequireLimits bool
+	// Output is told each line that the agent prints, as it comes and not made
+	// safe to print, of both streams at once; nil: nobody watches.
+	Output func(stream, line string)
 	// Notice receives warnings, safe to print.
 	Notice io.Writer
 	// Policy is the operator's policy file; nil: there is none. Of a task file only

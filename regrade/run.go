@@ -45,6 +45,8 @@ type RunOptions struct {
 	Found func(Found)
 	// Observe is told what happens to them, one event after the other.
 	Observe func(Event)
+	// Live tells what the agents print too, line by line.
+	Live bool
 
 	execute executeFunc // of tests; nil: Execute
 }
@@ -296,6 +298,9 @@ func (r *runner) execute(ctx context.Context, i int, row *record.Row) (gradable 
 	r.tell(Event{Kind: RowStarted}, i)
 	o := r.options.Execute
 	o.Start, o.Graded = r.shared.Start, r.options.Grade
+	if r.options.Live {
+		o.Output = func(stream, line string) { r.tell(Event{Kind: RowOutput, Stream: stream, Text: line}, i) }
+	}
 	executed, err := r.options.execute(ctx, row, s.job, o)
 	if err != nil {
 		r.failed(i, err)

@@ -36,10 +36,12 @@ func (e *execution) run(ctx context.Context, o order) (criteria.Exit, error) {
 		o.argv = []string{shell, "-c", o.line}
 	}
 	stdout, stderr := newCapture(), newCapture()
+	out, said, ended := e.live(o, io.MultiWriter(stdout, e.logs.cell), io.MultiWriter(stderr, e.logs.cell))
 	exit, err := e.cell.Run(ctx, isolation.Command{
 		Argv: o.argv, Env: append(env, o.env...), Dir: e.root(), Timeout: o.timeout, Stdin: o.stdin,
-		Stdout: io.MultiWriter(stdout, e.logs.cell), Stderr: io.MultiWriter(stderr, e.logs.cell),
+		Stdout: out, Stderr: said,
 	})
+	ended()
 	if err != nil {
 		return criteria.Exit{}, notStarted(err)
 	}
@@ -48,12 +50,12 @@ func (e *execution) run(ctx context.Context, o order) (criteria.Exit, error) {
 		e.agentPath = pathOf(env)
 	}
 	e.attempts += exit.NetworkAttempts
-	ended := exitOf(exit, stdout, stderr)
+	result := exitOf(exit, stdout, stderr)
 	if o.line == "" {
 		o.line = strings.Join(o.argv, " ")
 	}
-	e.logs.Command(o.label, o.line, ended)
-	return ended, nil
+	e.logs.Command(o.label, o.line, result)
+	return result, nil
 }
 
 // notStarted tells what kept a command from starting from a lost cell: a

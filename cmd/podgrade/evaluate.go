@@ -48,9 +48,12 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "check", Usage: "grade again, write nothing, and show what differs from the recorded verdict"},
 			&cli.BoolFlag{Name: "in-place", Usage: "as in upstream; a grade always works on a private view of the workspace, so it changes nothing"},
 			&cli.BoolFlag{Name: "copy", Usage: "as in upstream, and no other than --in-place: the view leaves nothing out"},
+			&cli.BoolFlag{Name: "preserve", Aliases: []string{"p"}, Usage: "as in upstream; a grade's view of the workspace is never kept, and the workspace always is"},
+			&cli.BoolFlag{Name: "no-preserve", Aliases: []string{"P"}, Usage: "as in upstream, and no other than --preserve"},
 			parallelFlag(),
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "tell more of what happens"},
 			jsonEventsFlag(),
-		}),
+		}, foreignFlags(foreignOfEvaluate)),
 		OnUsageError: usageError,
 		Before:       takeDotenv,
 		Action:       func(c *cli.Context) error { return evaluate(c, layers) },
@@ -90,8 +93,13 @@ func evaluate(c *cli.Context, layers *selection) error {
 	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
 		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
 	}
-	if c.Bool("in-place") && c.Bool("copy") {
-		return usage(c, "--in-place and --copy exclude each other")
+	if err := refuseForeign(c, foreignOfEvaluate); err != nil {
+		return err
+	}
+	for _, pair := range [][2]string{{"in-place", "copy"}, {"preserve", "no-preserve"}} {
+		if c.Bool(pair[0]) && c.Bool(pair[1]) {
+			return usage(c, "--%s and --%s exclude each other", pair[0], pair[1])
+		}
 	}
 	options, err := gradeOptions(c)
 	if err != nil {

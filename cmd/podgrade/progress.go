@@ -53,7 +53,7 @@ func newProgress(c *cli.Context, rows int) progress {
 	switch file, ok := c.App.ErrWriter.(*os.File); {
 	case c.Bool("json"):
 		return &eventLines{out: c.App.Writer, notices: c.App.ErrWriter}
-	case ok && isTerminal(file):
+	case ok && isTerminal(file) && c.String("stream") == "":
 		return newBars(file, rows)
 	}
 	return &plainLines{out: c.App.ErrWriter, rows: rows, verbose: tellsAll(c)}
@@ -82,6 +82,10 @@ func (p *plainLines) Observe(e regrade.Event) {
 	if e.Last {
 		p.done++
 	}
+	if e.Kind == regrade.RowOutput {
+		fmt.Fprintf(p.out, "%s\n", eventText(e))
+		return
+	}
 	if text := eventText(e); text != "" && (p.verbose || e.Kind != regrade.RowGrading) {
 		fmt.Fprintf(p.out, "[%d/%d] %s\n", p.done, p.rows, text)
 	}
@@ -97,6 +101,8 @@ func eventText(e regrade.Event) string {
 	switch e.Kind {
 	case regrade.RowStarted:
 		return name + ": started"
+	case regrade.RowOutput:
+		return name + " " + streamMark(e.Stream) + " " + policy.Neutral(e.Text)
 	case regrade.RowGrading:
 		return name + ": the grade begins"
 	case regrade.RowExecuted:
@@ -115,6 +121,14 @@ func eventText(e regrade.Event) string {
 		return name + ": " + policy.Clip(e.Err.Error(), mostError)
 	}
 	return ""
+}
+
+// streamMark tells an agent's standard error from its standard output.
+func streamMark(stream string) string {
+	if stream == regrade.StreamStderr {
+		return "!"
+	}
+	return "|"
 }
 
 // rowName is the row's label, or its directory where the record was not read.

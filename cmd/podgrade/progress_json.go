@@ -31,6 +31,8 @@ type eventLine struct {
 	Stamps    map[string]record.Raw `json:"stamps,omitempty"`
 	Error     string                `json:"error,omitempty"`
 	Kind      regrade.Kind          `json:"error_kind,omitempty"`
+	Stream    string                `json:"stream,omitempty"`
+	Text      *string               `json:"text,omitempty"` // of the stream: one line
 }
 
 // Write writes a notice to standard error.
@@ -52,6 +54,9 @@ func (l *eventLines) Observe(e regrade.Event) {
 		for _, stamp := range e.Verdict.Stamps {
 			line.Stamps[stamp.Name] = stamp.Value
 		}
+	}
+	if e.Kind == regrade.RowOutput {
+		line.Stream, line.Text = e.Stream, &e.Text
 	}
 	if e.Message != "" {
 		line.Error = e.Message

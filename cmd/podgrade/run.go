@@ -49,7 +49,7 @@ func executeCommand() *cli.Command {
 
 func runVerb(name, usage, help string, grade bool) *cli.Command {
 	var chosen selection
-	flags := append(chosen.flags(), runFlags()...)
+	flags := append(append(chosen.flags(), runFlags()...), foreignFlags(foreignOfRuns)...)
 	if grade {
 		flags = append(flags,
 			&cli.BoolFlag{Name: "allow-host-grading", Usage: "with --resume: grade containers' rows on this host; they are stamped"},
@@ -89,6 +89,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "tell more of what happens"},
 		&cli.StringFlag{Name: "log-file", Usage: "write what happens to `FILE` too"},
 		jsonEventsFlag(),
+		streamFlag(),
 	}
 }
 
@@ -175,7 +176,14 @@ func refuseRun(c *cli.Context, jobs []regrade.Job, o regrade.RunOptions) error {
 // runOptions are what the options say of a run.
 func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	var none regrade.RunOptions
+	if err := refuseForeign(c, foreignOfRuns); err != nil {
+		return none, err
+	}
 	if err := resumeOptions(c); err != nil {
+		return none, err
+	}
+	how, err := streamOf(c)
+	if err != nil {
 		return none, err
 	}
 	width, err := parallelOf(c)
@@ -204,7 +212,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	}
 	keys := userKeys()
 	o := regrade.RunOptions{
-		Grade: grade, Parallel: width, Resume: c.Bool("resume"), Retry: regrade.Retry(c.String("retry")), RerunChanged: c.Bool("rerun-changed"),
+		Grade: grade, Live: how == streamFull, Parallel: width, Resume: c.Bool("resume"), Retry: regrade.Retry(c.String("retry")), RerunChanged: c.Bool("rerun-changed"),
 		Execute: regrade.ExecuteOptions{
 			Start:        startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 			DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Preserve: mode, RequireLimits: c.Bool("require-limits"),
