@@ -97,9 +97,9 @@ func TestEveryScenarioHasItsTest(t *testing.T) {
 			t.Errorf("%s: none of its tests %v carries the number", s.number, s.tests)
 		}
 	}
-	for n := 1; n <= 72; n++ {
+	for n := 1; n <= 74; n++ {
 		number := fmt.Sprintf("D-%d", n)
-		if due := n <= 54 || n >= 68; due && listed[number] != 1 || listed[number] > 1 {
+		if listed[number] != 1 {
 			t.Errorf("%s is listed %d times", number, listed[number])
 		}
 	}

@@ -151,7 +151,7 @@ func missing(asked Asked, hash string) error {
 		what = "the record asks for more than to be read, and nobody has accepted that:"
 	}
 	if more := len(asked.Plan.Grants) - len(asked.Open); more > 0 {
-		what = strings.TrimSuffix(what, ":") + fmt.Sprintf(" (%d more are accepted already):", more)
+		what = strings.TrimSuffix(what, ":") + fmt.Sprintf("; accepted already: %d, and left:", more)
 	}
 	return &Refusal{
 		What:   what,

@@ -161,6 +161,10 @@ func TestAKeyOfAJudgeEntersNoCell(t *testing.T) {
 }
 
 func TestABuildIsOneEntryWithAllThatItIsGiven(t *testing.T) {
+	t.Run("D-59: a build with arguments and mounts is one entry", testABuild)
+}
+
+func testABuild(t *testing.T) {
 	r := planned(t, oci.Execute, func(r *Request) {
 		r.Task.Sandbox.Docker.DockerfilePath = "/nonexistent/Dockerfile"
 		r.Task.Sandbox.Docker.Build = tasks.Build{Args: map[string]string{"B": "2", "A": "x${ODD}y"}, Secrets: []string{"id=s"}, ExtraArgs: []string{"--privileged"}}
@@ -175,6 +179,48 @@ func TestABuildIsOneEntryWithAllThatItIsGiven(t *testing.T) {
 			t.Errorf("the page holds no %q:\n%s", want, page)
 		}
 	}
+}
+
+// TestThePageNamesEveryPathOfThisHost, as it resolves.
+func TestThePageNamesEveryPathOfThisHost(t *testing.T) {
+	t.Run("D-60: task directory, plugins, templates, mounts, settings and reference are named, and ~/.claude as absent", func(t *testing.T) {
+		real := t.TempDir()
+		link := func(name string) string {
+			os.Mkdir(filepath.Join(real, name), 0o755)
+			path := filepath.Join(t.TempDir(), "harmless")
+			if err := os.Symlink(filepath.Join(real, name), path); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+		r := planned(t, oci.Execute, func(r *Request) {
+			r.Task.PreRun = []tasks.PreRun{{Command: "true"}}
+			r.Task.Agent.Plugins = []tasks.Plugin{{Path: link("plugin")}}
+			r.Task.Agent.ClaudeSettings = link("settings")
+			r.Task.Sandbox.TemplateSources = tasks.TemplateSources{{Type: tasks.TemplateDir, Path: link("template")}}
+			r.Task.Sandbox.Docker.ExtraMounts = []string{link("mount") + ":/m:ro"}
+		})
+		plan, err := PlanOf(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		graded, err := PlanOf(request(t, func(r *Request) { r.Task.Reference = &tasks.Reference{Directory: link("reference")} }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := plan.Page() + graded.Page()
+		for _, want := range []string{
+			"path: " + filepath.Dir(r.TaskFile), "path: " + real + "/plugin", "path: " + real + "/settings", "path: " + real + "/template",
+			"mount: " + real + "/mount:/m:ro", "path: " + real + "/reference", "not ~/.claude",
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page names no %q", want)
+			}
+		}
+		if strings.Contains(page, "harmless") {
+			t.Errorf("a link is shown and not what it leads to:\n%s", page)
+		}
+	})
 }
 
 // TestThePageSaysWhatIsNotThere: what is granted is not said to be absent.

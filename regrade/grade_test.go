@@ -447,8 +447,14 @@ func TestRunsTheShellInTheWorkspace(t *testing.T) {
 }
 
 func TestAPathThatEscapesIsTheTasksFault(t *testing.T) {
-	c := newCase(t, fixture.Pinned, criteriaOf(fileExists("/etc/passwd")))
-	c.refused(TaskFault, "/etc/passwd", true)
+	t.Run("D-73: a path that leads out is an error where something is there, and no oracle", func(t *testing.T) {
+		c := newCase(t, fixture.Pinned, criteriaOf(fileExists("/etc/passwd")))
+		c.refused(TaskFault, "/etc/passwd", true)
+		c = newCase(t, fixture.Pinned, criteriaOf(fileExists("no/such/file")))
+		if v := c.pass(); v.Status != record.Failure || v.Score != 0 {
+			t.Errorf("%s %v", v.Status, v.Score)
+		}
+	})
 }
 
 func TestPostRunRunsOnce(t *testing.T) {
