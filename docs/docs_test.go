@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"podgrade/policy"
 )
 
 // block is a fenced part of a page.
@@ -163,6 +165,9 @@ func TestTaskFilesLoad(t *testing.T) {
 		t.Error("no page shows a task file")
 	}
 	for _, b := range shown {
+		if b.text[0] == "# policy.yaml" {
+			continue // TestPolicyFilesAreUnderstood
+		}
 		file := filepath.Join(t.TempDir(), "task.yaml")
 		if err := os.WriteFile(file, []byte(strings.Join(b.text, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -170,6 +175,27 @@ func TestTaskFilesLoad(t *testing.T) {
 		if out, err := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "plan", file).CombinedOutput(); err != nil {
 			t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
 		}
+	}
+}
+
+// TestPolicyFilesAreUnderstood reads the policy files that pages show.
+func TestPolicyFilesAreUnderstood(t *testing.T) {
+	seen := 0
+	for _, b := range blocks(t, "yaml") {
+		if b.text[0] != "# policy.yaml" {
+			continue
+		}
+		seen++
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		if err := os.WriteFile(file, []byte(strings.Join(b.text, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policy.OpenFile(file); err != nil {
+			t.Errorf("%s:%d: %v", b.page, b.line, err)
+		}
+	}
+	if seen == 0 {
+		t.Error("no page shows a policy file")
 	}
 }
 
