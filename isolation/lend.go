@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,13 +29,23 @@ type lent struct {
 }
 
 // identity tells a directory from any other that has been at its place. Inode
-// numbers are given again at once, so the time of birth belongs to it where
-// the file system knows it.
+// numbers are given again at once, so the time of birth belongs to it, and the
+// file system's own handle, which counts the generations of an inode: each where
+// the file system has one.
 type identity struct {
 	Major uint32 `json:"major"`
 	Minor uint32 `json:"minor"`
 	Ino   uint64 `json:"ino"`
 	Born  int64  `json:"born,omitempty"` // nanoseconds since 1970
+
+	Handle string `json:"handle,omitempty"` // hexadecimal
+}
+
+// is tells whether both are of one directory, as far as both are known.
+func (i identity) is(other identity) bool {
+	return i.Major == other.Major && i.Minor == other.Minor && i.Ino == other.Ino &&
+		(i.Born == other.Born || i.Born == 0 || other.Born == 0) &&
+		(i.Handle == other.Handle || i.Handle == "" || other.Handle == "")
 }
 
 func identityOf(fd int) (identity, error) {
@@ -43,6 +54,9 @@ func identityOf(fd int) (identity, error) {
 	which := identity{Major: st.Dev_major, Minor: st.Dev_minor, Ino: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		which.Born = st.Btime.Sec*int64(time.Second) + int64(st.Btime.Nsec)
+	}
+	if handle, _, unknown := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH); unknown == nil {
+		which.Handle = fmt.Sprintf("%d:%x", handle.Type(), handle.Bytes())
 	}
 	return which, err
 }
@@ -104,7 +118,7 @@ func (l *lent) open() (*os.File, error) {
 	}
 	dir := os.NewFile(uintptr(fd), l.Path)
 	var found identity
-	if found, err = identityOf(fd); err == nil && found != l.Which {
+	if found, err = identityOf(fd); err == nil && !found.is(l.Which) {
 		err = errAnother
 	}
 	if err != nil {
