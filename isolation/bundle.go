@@ -59,6 +59,7 @@ func (c *cell) bootBundle(ctx context.Context) error {
 	if c.user, err = c.imageUser(facts); err != nil {
 		return err
 	}
+	c.made.Programs = facts.Programs
 	if facts.Shell {
 		c.made.Shell = "/bin/sh"
 	}
@@ -127,7 +128,7 @@ func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
 	defer closeAll(image)
 	var reply worker.Reply
 	if err == nil {
-		reply, err = c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: root}, image...)
+		reply, err = c.ask(ctx, worker.Request{Op: worker.OpRoot, Root: root, SearchPath: c.order.Image.searchPath(), Programs: c.order.Programs}, image...)
 	}
 	if err != nil {
 		do := ""

@@ -9,6 +9,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"podgrade/isolation/protocol"
+	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
 
@@ -44,6 +45,11 @@ type Cell interface {
 	// the program that Recorder of Places leads to, under another name. It may
 	// be called from several goroutines.
 	Record(ctx context.Context, answer func(Call) Reply) error
+	// Changes tells take what commands changed in the view of the workspace, and
+	// hands it the bytes of files within the bound; take need not read them. It
+	// is untrusted, all of it. Commands may still run. The view bind, which is
+	// the workspace itself, has nothing to compare with: ErrNoChanges.
+	Changes(ctx context.Context, bound Bound, take func(Change, io.Reader) error) (Changed, error)
 	// CheckImage tells whether the image's layers are all still there. It comes
 	// after the last criterion and before any verdict is written. The error
 	// wraps ErrNoImage when one is gone.
@@ -100,6 +106,14 @@ type Process = protocol.Process
 // Port is a port that such a process had.
 type Port = protocol.Port
 
+// Change is how an entry of a view of the workspace differs from the workspace;
+// Changed counts them, and Bound is how much of them is told.
+type (
+	Change  = worker.TheChange
+	Changed = worker.Changed
+	Bound   = worker.Bound
+)
+
 // Places are the directories of a cell as its commands see them: fixed paths
 // in a container, the private views' own on the host.
 type Places struct {
@@ -137,6 +151,9 @@ type Order struct {
 	// Ignore are the base names that the capture left out (path.Match
 	// patterns): what the image has of them stays when it is laid over.
 	Ignore []string
+	// Programs are looked for in the image itself, by name on its PATH or by path:
+	// Made says where it has them, whatever an agent left of them.
+	Programs []string
 	// State is the diff id of a kept state layer, which lies above the image; "": none.
 	State string
 	// View is one of Views; "": ViewAuto.
@@ -208,6 +225,7 @@ type Made struct {
 	LimitsKept    []string           `json:"limits_enforced"`
 	LimitsNotKept []string           `json:"limits_not_enforced"`
 	ReplacedTools []string           `json:"replaced_tools,omitempty"` // programs of the image that the state layer replaces, deletes or hides
+	Programs      map[string]string  `json:"-"`                        // those of Order.Programs that the image has, and where
 	StateProblem  string             `json:"-"`                        // why an execute cell can keep no state layer; "": it can
 	Shell         string             `json:"shell,omitempty"`          // "" when the image has none
 	Home          string             `json:"home"`

@@ -21,7 +21,7 @@ func (c *cell) bootPodman(ctx context.Context) error {
 		return &Fault{Tried: "use the cell", Why: fmt.Errorf("%w: a command ended it, and the Podman engine cannot go on in its root file system", ErrCellLost), Do: "use --engine bundle"}
 	}
 	watch := stopwatch{into: c.made.TimingsMS, last: time.Now()}
-	facts, err := c.host.imageFacts(ctx, c.order.Image)
+	facts, err := c.host.imageFacts(ctx, c.order)
 	if err != nil {
 		return err
 	}
@@ -29,6 +29,7 @@ func (c *cell) bootPodman(ctx context.Context) error {
 	if c.user, err = c.imageUser(facts); err != nil {
 		return err
 	}
+	c.made.Programs = facts.Programs
 	if facts.Shell {
 		c.made.Shell = "/bin/sh"
 	}
@@ -218,9 +219,10 @@ func (c *cell) containerRuns(ctx context.Context, name string) error {
 
 // imageFacts looks into an image once, through a mount that Podman makes
 // whatever its storage driver is.
-func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, error) {
+func (h *Host) imageFacts(ctx context.Context, o Order) (*worker.RootFacts, error) {
+	image, key := o.Image, strings.Join(append([]string{o.Image.Pin.ID}, o.Programs...), "\x00")
 	h.mu.Lock()
-	facts := h.facts[image.Pin.ID]
+	facts := h.facts[key]
 	h.mu.Unlock()
 	if facts != nil {
 		return facts, nil
@@ -229,7 +231,7 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	if err != nil {
 		return nil, mountFault(image, err)
 	}
-	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir})
+	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir, SearchPath: image.searchPath(), Programs: o.Programs})
 	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
 	if err := errors.Join(err, unmounting); err != nil {
 		return nil, mountFault(image, err)
@@ -239,7 +241,7 @@ func (h *Host) imageFacts(ctx context.Context, image Image) (*worker.RootFacts, 
 	if h.facts == nil {
 		h.facts = map[string]*worker.RootFacts{}
 	}
-	h.facts[image.Pin.ID] = reply.Rootfs
+	h.facts[key] = reply.Rootfs
 	return reply.Rootfs, nil
 }
 

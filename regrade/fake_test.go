@@ -43,6 +43,9 @@ type fakeEngines struct {
 	layers   error // of CheckImage
 	hazards  []string
 
+	changes   []isolation.Change // that commands made; "made" is what the files hold
+	unchanged error              // of Changes
+
 	mu       sync.Mutex
 	policies []isolation.PullPolicy // of EnsureImage
 	orders   []isolation.Order
@@ -186,6 +189,18 @@ func (c *fakeCell) Remove(_ context.Context, base, name string) error {
 func (c *fakeCell) Record(_ context.Context, answer func(isolation.Call) isolation.Reply) error {
 	c.answer = answer
 	return nil
+}
+
+// Changes implements isolation.Cell.
+func (c *fakeCell) Changes(_ context.Context, _ isolation.Bound, take func(isolation.Change, io.Reader) error) (isolation.Changed, error) {
+	var changed isolation.Changed
+	for _, change := range c.engines.changes {
+		changed.Created++
+		if err := take(change, strings.NewReader("made")); err != nil {
+			return changed, err
+		}
+	}
+	return changed, c.engines.unchanged
 }
 
 // EndProcesses implements isolation.Cell.

@@ -51,6 +51,10 @@ type Options struct {
 	// Check grades without writing anything: the verdict is only compared with
 	// the recorded one. post_run, which no verdict depends on, is left out.
 	Check bool
+	// KeepWrites is a directory that gets what the commands of the grade changed in
+	// their view of the workspace (--keep-writes); "": only the row's own share
+	// of that is kept.
+	KeepWrites string
 	// Observe learns that the row was graded, once; nil: nobody does.
 	Observe func(Event)
 
@@ -81,16 +85,42 @@ func (v *Verdict) Passed() bool { return v.Status == record.Success }
 // the record has the bytes that it had before. The error is classified by
 // KindOf; it wraps context.Canceled when ctx was cancelled. Once the record is
 // written the row is graded, whatever ends afterwards.
+//
+// Grades of one row come one after another: whoever comes second waits, and
+// then reads what the first has written.
 func Grade(ctx context.Context, row *record.Row, o Options) (*Verdict, error) {
+	if !o.Check { // which writes nothing
+		release, err := claim(ctx, row, o)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	g, err := prepare(row, o)
 	if err != nil {
 		return nil, err
 	}
+	defer g.keeper.drop()
 	verdict, err := g.grade(ctx)
+	g.changes.drop()
 	if err != nil && ctx.Err() != nil {
 		return nil, &Interrupted{What: "the row is as it was"}
 	}
 	return verdict, err
+}
+
+// claim waits until nobody else grades the row.
+func claim(ctx context.Context, row *record.Row, o Options) (release func(), err error) {
+	release, err = row.Claim(ctx, func() {
+		fmt.Fprintf(o.Notice, "waiting for another grade of %s\n", policy.Neutral(row.Dir))
+	})
+	switch {
+	case err == nil:
+		return release, nil
+	case ctx.Err() != nil:
+		return nil, &Interrupted{What: "the row is as it was"}
+	}
+	return nil, &Error{Kind: Infrastructure, Tried: "grade", On: row.Dir, Why: err, Do: "wait until the other grade has ended, or end it"}
 }
 
 // grading is one grade under way.
@@ -104,6 +134,8 @@ type grading struct {
 	accepted  policy.Accepted
 	workspace string
 	logs      *logs
+	keeper    *keeper // of KeepWrites; nil: nobody asked
+	changes   *rowChanges
 	warnings  []string // of before there was a log
 	began     time.Time
 }
@@ -134,6 +166,9 @@ func prepare(row *record.Row, o Options) (*grading, error) {
 	}
 	if warning != "" {
 		g.warn(warning)
+	}
+	if g.keeper, err = g.openKeeper(); err != nil {
+		return nil, err
 	}
 	if changed := g.changedContext(); changed != "" {
 		g.warn(changed)
@@ -192,6 +227,7 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 	}
 	spot := found.spot
 	defer spot.drop()
+	changes := g.keepChanges(ctx, spot) // before post_run, which is no criterion
 	var hooks []record.HookResult
 	if !g.options.Check {
 		if hooks, err = g.postRun(ctx, spot); err != nil {
@@ -215,7 +251,7 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 		g.checked(verdict)
 		return verdict, nil
 	}
-	if err := g.write(verdict, spot); err != nil {
+	if err := g.write(verdict, spot, changes); err != nil {
 		return nil, err
 	}
 	return verdict, nil

@@ -20,6 +20,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Trajectory:      trajectory,
 		NetworkWithheld: g.accepted.NetworkWithheld(),
 		Sink:            g.logs,
+		TakenAway:       spot.takenAway,
 		Ignore:          criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns),
 	}
 	if g.accepted.TaskDir() != "" {

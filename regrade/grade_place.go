@@ -8,6 +8,7 @@ import (
 	"podgrade/oci"
 	"podgrade/policy"
 	"podgrade/tasks"
+	"podgrade/tasks/criteria"
 	"podgrade/tasks/record"
 )
 
@@ -28,6 +29,7 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 		Reference: g.accepted.Reference(),
 		Hidden:    g.hidden(),
 		Log:       g.logs.cell,
+		Programs:  criteria.Programs(),
 
 		RequireLimits: g.options.RequireLimits,
 		Plan: oci.Plan{

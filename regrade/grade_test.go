@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
 	"podgrade/oci"
@@ -545,34 +547,78 @@ func TestEarlyStopSelectsTheArmedGate(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoGradesAtOnceWins: who comes second finds the record changed, and
-// never undoes the first one's verdict.
-func TestOneOfTwoGradesAtOnceWins(t *testing.T) {
-	for range 20 {
-		c := newCase(t, fixture.Pinned, nil)
-		var together sync.WaitGroup
-		together.Add(2)
-		start := func(context.Context) (Engines, error) {
-			together.Done()
-			together.Wait()
-			return newFake(), nil
+// TestGradesOfOneRowWaitForEachOther: each begins with what the one before it has
+// written, so that all of them come to their verdict.
+func TestGradesOfOneRowWaitForEachOther(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	var under, waited atomic.Int32
+	notice := writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "waiting for another grade") {
+			waited.Add(1)
 		}
-		errs := make([]error, 2)
-		var grades sync.WaitGroup
-		for i := range errs {
-			row, err := record.OpenRow(c.dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer row.Close()
-			o := c.options
-			o.Start, o.Notice = start, io.Discard
-			grades.Go(func() { _, errs[i] = Grade(context.Background(), row, o) })
+		return len(p), nil
+	})
+	begun, goOn := make(chan bool), make(chan bool)
+	var first sync.Once
+	start := func(context.Context) (Engines, error) {
+		if under.Add(1) != 1 {
+			t.Error("two grades of a row at once")
 		}
-		grades.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("both or none wrote a verdict: %v, %v", errs[0], errs[1])
+		first.Do(func() { close(begun); <-goOn })
+		under.Add(-1)
+		return newFake(), nil
+	}
+	o := c.options
+	o.Start, o.Notice = start, notice
+	grade := func(ctx context.Context) error {
+		row, err := record.OpenRow(c.dir)
+		if err != nil {
+			return err
 		}
+		defer row.Close()
+		_, err = Grade(ctx, row, o)
+		return err
+	}
+	errs := make([]error, 4)
+	var grades sync.WaitGroup
+	for i := range errs {
+		grades.Go(func() { errs[i] = grade(t.Context()) })
+	}
+	<-begun
+	interrupted, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := grade(interrupted); !errors.Is(err, context.Canceled) {
+		t.Errorf("who waits and is interrupted ends with %v", err)
+	}
+	close(goOn)
+	grades.Wait()
+	if err := errors.Join(errs...); err != nil || waited.Load() == 0 {
+		t.Errorf("%d waited: %v", waited.Load(), err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestAChangedRecordIsNotUndone: where nobody can be kept waiting, as on a file
+// system without locks, a grade never undoes what another one wrote.
+func TestAChangedRecordIsNotUndone(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	c.options.Start = func(context.Context) (Engines, error) {
+		c.edit(`"error_message": null`, `"error_message": "of another grade"`)
+		return newFake(), nil
+	}
+	row, err := record.OpenRow(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	if _, err := Grade(t.Context(), row, c.options); err == nil || !strings.Contains(err.Error(), "while the row was graded") {
+		t.Errorf("it ends with %v", err)
+	}
+	if !strings.Contains(c.file(record.TaskFile), "of another grade") {
+		t.Error("what the other grade wrote is gone")
 	}
 }
 

@@ -37,10 +37,12 @@ type place struct {
 	cell isolation.Cell // nil: the next question opens one
 	env  []string
 
+	commands atomic.Int64   // that were run
 	attempts atomic.Uint64  // to reach a network
 	remade   atomic.Int64   // cells that a command ended
 	made     isolation.Made // for the cell
 	shadows  []string       // what stands in front of programs of the image
+	lacked   []string       // programs of the image that were not there
 	places   isolation.Places
 }
 
@@ -72,7 +74,21 @@ func (p *place) current(ctx context.Context) (isolation.Cell, []string, error) {
 
 // replaced are the programs of the pinned image that commands did not get as
 // the image has them.
-func (p *place) replaced() []string { return slices.Concat(p.made.ReplacedTools, p.shadows) }
+func (p *place) replaced() []string {
+	return slices.Concat(p.made.ReplacedTools, p.shadows, p.lacked)
+}
+
+// takenAway is where the image has a program that the cell's shell did not find;
+// "": it never had it.
+func (p *place) takenAway(program string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	where := p.made.Programs[program]
+	if where != "" && !slices.Contains(p.made.ReplacedTools, where) && !slices.Contains(p.lacked, where) {
+		p.lacked = append(p.lacked, where)
+	}
+	return where
+}
 
 // finish ends the place after the last question. It fails when the image is no
 // longer whole: no verdict may be made of what was seen.
@@ -110,6 +126,7 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	if err != nil {
 		return criteria.Exit{}, err
 	}
+	p.commands.Add(1)
 	stdout, stderr := newCapture(), newCapture()
 	if p.whole != nil {
 		stdout.open = func() io.Writer { return p.whole(command.Label, streamStdout) }

@@ -240,11 +240,12 @@ type cellFile struct {
 	Cells   int64          `json:"cells"` // one, and one more for each that a command ended
 	Made    isolation.Made `json:"made"`
 	Grants  []string       `json:"grants"` // that were accepted
+	Changes changesFound   `json:"workspace_changes"`
 }
 
 // write puts everything on the disk, the record last: it is the one step that
 // makes the verdict true.
-func (g *grading) write(v *Verdict, spot *place) error {
+func (g *grading) write(v *Verdict, spot *place, changes changesFound) error {
 	unlock, err := g.row.Lock()
 	if err != nil {
 		return g.writeError(err, "grade it again")
@@ -253,7 +254,7 @@ func (g *grading) write(v *Verdict, spot *place) error {
 	if !g.row.Unchanged(g.before) {
 		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
 	}
-	file := cellFile{Version: g.options.Version, Cells: 1 + spot.remade.Load(), Made: spot.made}
+	file := cellFile{Version: g.options.Version, Cells: 1 + spot.remade.Load(), Made: spot.made, Changes: changes}
 	for _, grant := range g.accepted.Grants() {
 		file.Grants = append(file.Grants, grant.String())
 	}
@@ -263,6 +264,9 @@ func (g *grading) write(v *Verdict, spot *place) error {
 	}
 	if err := g.row.Write(record.GradeCellFile, append(text, '\n')); err != nil {
 		g.warn(fmt.Sprintf("%s could not be written: %v", record.GradeCellFile, err))
+	}
+	if err := g.changes.publish(); err != nil {
+		g.warn(fmt.Sprintf("%s could not be written: %v", record.GradeChanges, err))
 	}
 	if err := g.row.KeepExecuted(g.before); err != nil {
 		g.warn("the record from before the grade could not be kept: " + err.Error())

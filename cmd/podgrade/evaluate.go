@@ -50,6 +50,7 @@ func evaluateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "copy", Usage: "as in upstream, and no other than --in-place: the view leaves nothing out"},
 			&cli.BoolFlag{Name: "preserve", Aliases: []string{"p"}, Usage: "as in upstream; a grade's view of the workspace is never kept, and the workspace always is"},
 			&cli.BoolFlag{Name: "no-preserve", Aliases: []string{"P"}, Usage: "as in upstream, and no other than --preserve"},
+			&cli.StringFlag{Name: "keep-writes", Usage: "put what criteria changed in their view of the workspace below `DIR`, at VARIANT/TASK/NN"},
 			parallelFlag(),
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "tell more of what happens"},
 			jsonEventsFlag(),
@@ -112,6 +113,9 @@ func evaluate(c *cli.Context, layers *selection) error {
 	if options.Check && options.View == isolation.ViewBind {
 		return usage(c, "--check writes nothing, and commands under --workspace-view bind would")
 	}
+	if options.KeepWrites != "" && options.View == isolation.ViewBind {
+		return usage(c, "--keep-writes keeps what differs from the workspace, and under --workspace-view bind nothing does")
+	}
 	if isTaskForm(c.Args().Slice()) {
 		return evaluateFile(c, fileForm{layers: layers, file: c.Args().Get(0), dir: c.Args().Get(1), width: width}, options)
 	}
@@ -169,6 +173,7 @@ func gradeOptions(c *cli.Context) (regrade.Options, error) {
 		return o, err
 	}
 	o.Workspace, o.RequireLimits, o.Check = c.String("workspace"), c.Bool("require-limits"), c.Bool("check")
+	o.KeepWrites = c.String("keep-writes")
 	o.Start = startEngines(c.App.ErrWriter, engine, c.String("scratch"))
 	o.View, err = viewOf(c)
 	return o, err

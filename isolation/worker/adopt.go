@@ -28,8 +28,14 @@ type adopted struct {
 // mounted.
 func (s *server) look(r Request, answer *Reply) error {
 	facts, err := factsOf(r.Dir)
+	if err != nil {
+		return err
+	}
 	answer.Rootfs = facts
-	return err
+	return inDirectory(r.Dir, func(image int) error {
+		facts.Programs = programsInRoot(image, r.SearchPath, r.Programs)
+		return nil
+	})
 }
 
 // entrust keeps the specification of a cell that Podman will make, where

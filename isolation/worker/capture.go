@@ -205,5 +205,5 @@ func (s *server) lay(ctx context.Context, c *cell, r Request, files []int, answe
 		return treeFault("lay the workspace over "+r.Capture.Dir, err)
 	}
 	answer.Tree = &report
-	return nil
+	return c.laidInto()
 }

@@ -27,14 +27,16 @@ type cell struct {
 
 	mu        sync.Mutex // one operation at a time
 	layers    []layer
-	views     []string   // directories that are mounted on themselves, with etc
-	mounted   bool       // the root file system
-	given     bool       // the image is mounted at imageDir
-	theirs    string     // upper directory of a container of Podman
-	create    bool       // an execute cell: what changes in the root is kept
-	marks     tree.Marks // what lay in its upper directory before a command ran
-	made      int        // how often the root was made: again after a command ended the cell
-	starts    int        // how often the runtime was started
+	views     []string          // directories that are mounted on themselves, with etc
+	viewed    *viewed           // how the workspace is seen; nil: it is not
+	mounted   bool              // the root file system
+	given     bool              // the image is mounted at imageDir
+	theirs    string            // upper directory of a container of Podman
+	create    bool              // an execute cell: what changes in the root is kept
+	marks     tree.Marks        // what lay in its upper directory before a command ran
+	programs  map[string]string // of the image, that were asked for; nil: nobody has looked yet
+	made      int               // how often the root was made: again after a command ended the cell
+	starts    int               // how often the runtime was started
 	spec      *specs.Spec
 	runtime   <-chan syscall.WaitStatus
 	pid       int        // of the runtime
@@ -123,22 +125,44 @@ func (s *server) root(r Request, files []int, answer *Reply) error {
 			}
 		}
 	}
-	answer.Rootfs, err = c.facts(r.Root.State != "")
+	answer.Rootfs, err = c.facts(r, r.Root.State != "")
 	return err
 }
 
 // facts are those of the root file system. Who the image's user is, the image
 // alone says: a state layer may have other users.
-func (c *cell) facts(state bool) (*RootFacts, error) {
+func (c *cell) facts(r Request, state bool) (*RootFacts, error) {
 	facts, err := factsOf(c.rootfs())
-	if err != nil || !state {
-		return facts, err
+	if err != nil {
+		return nil, err
 	}
-	err = c.withLower(1, func(lower int) error {
-		facts.Passwd, facts.Group = readInRoot(lower, "etc/passwd"), readInRoot(lower, "etc/group")
+	look := func(image int) error {
+		if state {
+			facts.Passwd, facts.Group = readInRoot(image, "etc/passwd"), readInRoot(image, "etc/group")
+		}
+		if c.programs == nil {
+			c.programs = programsInRoot(image, r.SearchPath, r.Programs)
+		}
 		return nil
-	})
+	}
+	switch {
+	case state:
+		err = c.withLower(1, look)
+	case c.programs == nil: // nothing has been run in it yet
+		err = inDirectory(c.rootfs(), look)
+	}
+	facts.Programs = c.programs
 	return facts, err
+}
+
+// inDirectory calls f with an open directory.
+func inDirectory(dir string, f func(fd int) error) error {
+	fd, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
 }
 
 func (c *cell) mountRoot(r Root) error {

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,6 +81,29 @@ func programInRoot(root int, path string) bool {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0
+}
+
+// programsInRoot finds programs of an image by name on its PATH, or by path.
+func programsInRoot(root int, searchPath string, names []string) map[string]string {
+	found := map[string]string{}
+	for _, name := range names {
+		places := []string{name}
+		if !path.IsAbs(name) {
+			places = nil
+			for _, dir := range strings.Split(cmp.Or(searchPath, usualPath), ":") {
+				if path.IsAbs(dir) {
+					places = append(places, path.Join(dir, name))
+				}
+			}
+		}
+		for _, place := range places {
+			if programInRoot(root, place) {
+				found[name] = place
+				break
+			}
+		}
+	}
+	return found
 }
 
 // home finds the directory that commands get as HOME: the user's own when it

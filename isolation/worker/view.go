@@ -36,6 +36,9 @@ func (s *server) view(ctx context.Context, r Request, files []int, answer *Reply
 	if err := v.make(); err != nil {
 		return err
 	}
+	if err := c.viewedAs(v); err != nil {
+		return err
+	}
 	answer.Path, answer.Tree, answer.View = v.path, &v.report, &v.made
 	return nil
 }

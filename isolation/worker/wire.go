@@ -38,6 +38,7 @@ const (
 	OpAdopt   Op = "adopt"   // take such a container for the cell
 	OpCapture Op = "capture" // copy the working directory of an ended execute cell
 	OpLay     Op = "lay"     // lay such a copy over the working directory of a cell
+	OpChanges Op = "changes" // tell what commands changed in their view of the workspace
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
 	OpApply   Op = "apply"   // put a state layer into a container that Podman mounted
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
@@ -70,10 +71,12 @@ type Request struct {
 	Create     bool            `json:"create,omitempty"`      // OpHome: of an execute cell, which has an empty task directory
 	WorkingDir string          `json:"working_dir,omitempty"` // OpHome: it is made when it is not there
 	Capture    *Capture        `json:"capture,omitempty"`     // OpCapture, OpLay, with a directory of the host
+	Changes    *Bound          `json:"changes,omitempty"`     // OpChanges, with the tree and what takes the changes; Capture where the workspace is in the image
 	Upper      string          `json:"upper,omitempty"`       // OpAdopt: the container's upper directory, where an overlay has one
 	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
 	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
-	SearchPath string          `json:"search_path,omitempty"` // OpKeep: the image's own PATH
+	SearchPath string          `json:"search_path,omitempty"` // OpKeep, OpRoot, OpLook: the image's own PATH
+	Programs   []string        `json:"programs,omitempty"`    // OpRoot, OpLook: names that are looked for on it, or paths
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace (as OpSurvey): the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
@@ -160,6 +163,7 @@ type Reply struct {
 	Stopped   bool           `json:"stopped,omitempty"`   // OpStopped
 	State     *StateMade     `json:"state,omitempty"`     // OpKeep
 	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
+	Changed   *Changed       `json:"changed,omitempty"`   // OpChanges
 }
 
 // StateMade is a state layer that was kept; without a DiffID nothing was.
@@ -196,6 +200,9 @@ type RootFacts struct {
 	Shell  bool   `json:"shell"`            // /bin/sh leads to a program
 	Mtab   bool   `json:"mtab"`             // there is an /etc/mtab
 	Work   bool   `json:"work"`             // there is an oci.WorkPath
+	// Programs are those asked for that the image itself has, by name: a state
+	// layer has no say.
+	Programs map[string]string `json:"programs,omitempty"`
 }
 
 // End is how a cell ended.

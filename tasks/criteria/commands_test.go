@@ -269,6 +269,9 @@ func TestReferenceComparison(t *testing.T) {
 	code := "def f(x):\n    return x + 1\n"
 	lost := where(code, code)
 	lost.Cell.(*fakeCell).run = printed("", 127)
+	taken, never := lost, lost
+	taken.TakenAway = func(program string) string { return "/usr/bin/" + program }
+	never.TakenAway = func(string) string { return "" }
 	unreferenced := where(code, code)
 	unreferenced.Reference = nil
 	other := where(code, code)
@@ -286,6 +289,8 @@ func TestReferenceComparison(t *testing.T) {
 		{name: "missing reference file", criterion: of("ast"), where: other, author: "does not exist"},
 		{name: "no reference directory", criterion: of("ast"), where: unreferenced, author: "no reference directory"},
 		{name: "no python3", criterion: of("ast"), where: lost, author: "needs python3"},
+		{name: "python3 that the agent took away", criterion: of("ast"), where: taken, err: "although the image has it (/usr/bin/python3)"},
+		{name: "python3 that the image never had", criterion: of("ast"), where: never, author: "needs python3"},
 		{name: "complexity", criterion: of("complexity"), where: where(code, code), author: "not offered"},
 		{name: "python3 that lies", criterion: of("ast"), where: junk, err: "something else than the comparison"},
 	})

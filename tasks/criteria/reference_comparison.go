@@ -122,19 +122,19 @@ func (s shape) valid() bool {
 }
 
 // sourceShape runs the script. An image without python3 is the author's to
-// mend, never a score.
+// mend, never a score; one from which the agent took it away is the agent's.
 func (j *judging) sourceShape(ctx context.Context, method, agent, reference string) (shape, error) {
 	if !path.IsAbs(agent) {
 		agent = "./" + agent
 	}
-	words := []string{"python3", "-I", "-S", "-X", "utf8", "-c", compareSource, method, agent, reference}
+	words := []string{programPython, "-I", "-S", "-X", "utf8", "-c", compareSource, method, agent, reference}
 	r, err := j.run(ctx, shellLine(words), compareTimeout)
 	if err != nil {
 		return shape{}, err
 	}
 	switch {
 	case r.code == noProgram:
-		return shape{}, misusef("reference_comparison needs python3 in the image, and there is none; use an image with python3")
+		return shape{}, j.lacking(programPython, "reference_comparison needs python3 in the image, and there is none; use an image with python3")
 	case r.exit.TimedOut:
 		return shape{}, troublef("TimeoutError", "python3 did not compare the sources within %s", compareTimeout)
 	case r.exit.Stdout.Dropped > 0:

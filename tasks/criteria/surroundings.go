@@ -27,6 +27,9 @@ type Surroundings struct {
 	// NetworkWithheld: the run had a network and this cell has none, so that a
 	// failed criterion says that it tried one.
 	NetworkWithheld bool
+	// TakenAway tells where the image itself has a program that the cell's shell
+	// did not find; "" when it never had it. nil: nobody knows the image.
+	TakenAway func(program string) string
 	// Judge asks models; nil: no transport is configured.
 	Judge Judge
 	// Sink receives what the record has no room for; nil: it is dropped.

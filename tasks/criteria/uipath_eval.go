@@ -22,14 +22,14 @@ const uipathTimeout = 30 * time.Minute
 // their minimums (task-file 7.16).
 func (j *judging) uipathEval(ctx context.Context, c *tasks.UiPathEval) (outcome, error) {
 	line := "rm -f " + uipathOutput + " && mkdir -p __uipath && " + shellLine([]string{
-		"uipath", "eval", c.AgentName, c.EvalSet, "--no-report", "--output-file", uipathOutput,
+		programUiPath, "eval", c.AgentName, c.EvalSet, "--no-report", "--output-file", uipathOutput,
 	})
 	r, err := j.run(ctx, line, uipathTimeout)
 	if err != nil {
 		return outcome{}, err
 	}
 	if r.code == noProgram {
-		return outcome{}, misusef("uipath_eval needs the uipath CLI in the image, and there is none; use an image that has it")
+		return outcome{}, j.lacking(programUiPath, "uipath_eval needs the uipath CLI in the image, and there is none; use an image that has it")
 	}
 	if r.code != 0 {
 		text := fmt.Sprintf("uipath eval ended with exit code %d", r.code)

@@ -10,6 +10,7 @@ const (
 	GradeLog        = "grade.log"           // the grade's own log
 	ContainerLog    = "docker.log"          // output of the executing container
 	CriterionLogs   = "grade.logs"          // directory: all that the grade's commands printed, where the record cuts it
+	GradeChanges    = "grade.changes"       // directory: what the grade's commands changed in their view of the workspace
 	GradeCellLog    = "grade.docker.log"    // standard error of runtime and supervisor in a grade
 	ExecuteCellFile = "cell.execute.json"   // what was made for the agent's cell
 	GradeCellFile   = "cell.grade.json"     // what was made for the grading cell

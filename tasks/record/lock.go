@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -67,4 +68,34 @@ func named(root *os.Root, name string, file *os.File) bool {
 	}
 	now, err := root.Lstat(name)
 	return err == nil && os.SameFile(now, opened)
+}
+
+// claimPatience is how long a grade waits for other grades of its row.
+var claimPatience = time.Hour
+
+// Claim keeps other podgrades from grading the row until release is called: a
+// grade begins with what the one before it has written. waiting is called once,
+// where somebody has to be waited for. A file system without locks goes without,
+// and with the process its claim ends. ErrBusy after an hour.
+func (r *Row) Claim(ctx context.Context, waiting func()) (release func(), err error) {
+	dir, err := r.root.OpenFile(".", os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	for begun := time.Now(); ; waiting = func() {} {
+		if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			return func() { dir.Close() }, nil
+		}
+		if time.Since(begun) > claimPatience {
+			dir.Close()
+			return nil, &fs.PathError{Op: "lock", Path: r.Dir, Err: ErrBusy}
+		}
+		waiting()
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			dir.Close()
+			return nil, ctx.Err()
+		}
+	}
 }
