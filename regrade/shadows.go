@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,14 +26,14 @@ func (s surroundings) shadows(ctx context.Context, cell isolation.Cell, image is
 	if s.accepted.Place() != policy.InCell || len(front) == 0 {
 		return nil, nil
 	}
-	known := map[string]bool{}
+	known := map[string][]string{} // places by name
 	for _, dir := range own {
 		names, _, err := programs(ctx, cell, dir)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			known[name] = true
+			known[name] = append(known[name], path.Join(dir, name))
 		}
 	}
 	var found []string
@@ -45,7 +46,14 @@ func (s surroundings) shadows(ctx context.Context, cell isolation.Cell, image is
 			found = append(found, dir)
 		}
 		for _, name := range names {
-			if known[name] && !s.ofVenv(dir, name) {
+			if known[name] == nil {
+				continue
+			}
+			honest, err := s.ofVenv(ctx, cell, path.Join(dir, name), known)
+			if err != nil {
+				return nil, err
+			}
+			if !honest {
 				found = append(found, path.Join(dir, name))
 			}
 		}
@@ -56,10 +64,63 @@ func (s surroundings) shadows(ctx context.Context, cell isolation.Cell, image is
 	return found, nil
 }
 
-// ofVenv: a task that asks for a virtual environment asks for its interpreter.
-func (s surroundings) ofVenv(dir, name string) bool {
-	return s.task.Sandbox.Python != nil && strings.HasSuffix(dir, "/"+venvDir+"/bin") &&
-		(strings.HasPrefix(name, "python") || strings.HasPrefix(name, "pip"))
+// ofVenv tells whether a program is what a task's virtual environment is made
+// with: a python that leads to one of the image's own, or a pip that is run by the
+// python beside it. What is installed there is the task's.
+func (s surroundings) ofVenv(ctx context.Context, cell isolation.Cell, program string, known map[string][]string) (bool, error) {
+	dir, name := path.Split(program)
+	if s.task.Sandbox.Python == nil || !strings.HasSuffix(dir, "/"+venvDir+"/bin/") {
+		return false, nil
+	}
+	switch {
+	case strings.HasPrefix(name, "python"):
+		return leadsToPython(ctx, cell, program, known)
+	case strings.HasPrefix(name, "pip"):
+		return isScriptOf(ctx, cell, program, dir+"python")
+	}
+	return false, nil
+}
+
+// leadsToPython tells whether a program is one of the image's pythons.
+func leadsToPython(ctx context.Context, cell isolation.Cell, program string, known map[string][]string) (bool, error) {
+	is, err := placeOf(ctx, cell, program)
+	if err != nil || is == "" {
+		return false, err
+	}
+	for name, places := range known {
+		if !strings.HasPrefix(name, "python") {
+			continue
+		}
+		for _, place := range places {
+			if own, err := placeOf(ctx, cell, place); err != nil || own == is {
+				return own == is, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// placeOf is where a file of the cell really lies; "" when there is none.
+func placeOf(ctx context.Context, cell isolation.Cell, name string) (string, error) {
+	file, err := cell.Stat(ctx, "/", name)
+	if badPlace(err) {
+		return "", nil
+	}
+	return file.Path, err
+}
+
+// longestScript is longer than any script that pip makes of itself.
+const longestScript = 4 << 10
+
+// isScriptOf tells whether a file is a short script that a program runs whose path
+// begins so.
+func isScriptOf(ctx context.Context, cell isolation.Cell, name, program string) (bool, error) {
+	var text bytes.Buffer
+	_, err := cell.Read(ctx, "/", name, longestScript, &text)
+	if errors.Is(err, isolation.ErrTooLarge) || badPlace(err) {
+		return false, nil
+	}
+	return strings.HasPrefix(text.String(), "#!"+program), err
 }
 
 // programs lists the names in a directory of PATH; all is false when there are

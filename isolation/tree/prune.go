@@ -86,14 +86,19 @@ func ownAttributes(fd int) (string, error) {
 
 // Prune removes from the upper directory dir what is no change: what is still
 // as it was marked, directories that hold nothing and are in all but their
-// times as below lies (lower is the root of the lower layers together), and
-// sockets, whose processes are gone. Whatever stays keeps its times.
-func Prune(ctx context.Context, dir, lower int, made Marks) error {
+// times as below lies (lower is the root of the lower layers together), sockets,
+// whose processes are gone, and what derived says is only derived from what lies
+// below: regular files, and directories that hold nothing. nil: nothing is.
+// Whatever stays keeps its times.
+func Prune(ctx context.Context, dir, lower int, made Marks, derived func(path string) bool) error {
 	root, err := rootOf(dir)
 	if err != nil {
 		return err
 	}
-	p := &pruner{ctx: ctx, lower: lower, made: made}
+	if derived == nil {
+		derived = func(string) bool { return false }
+	}
+	p := &pruner{ctx: ctx, lower: lower, made: made, derived: derived}
 	_, err = p.directory(root)
 	return err
 }
@@ -102,6 +107,8 @@ type pruner struct {
 	ctx   context.Context // of the whole walk
 	lower int
 	made  Marks
+
+	derived func(path string) bool
 }
 
 // directory prunes d, and tells whether it is empty then.
@@ -139,12 +146,13 @@ func (p *pruner) entry(d *directory, base string, st *unix.Stat_t) (gone bool, e
 			return false, err
 		}
 		flags = unix.AT_REMOVEDIR
-		if same, err := p.unchanged(d, base, st); err != nil || !same {
+		if same, err := p.unchanged(d, base, st); err != nil || !same && !p.derived(d.path(base)) {
 			return false, err
 		}
 	case unix.S_IFSOCK:
 	default:
-		if same, err := p.asMarked(d, base, st); err != nil || !same {
+		same, err := p.asMarked(d, base, st)
+		if err != nil || !same && (kind != unix.S_IFREG || !p.derived(d.path(base))) {
 			return false, err
 		}
 	}

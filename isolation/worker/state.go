@@ -148,11 +148,13 @@ func (c *cell) canonical(ctx context.Context, upper, searchPath string) (layer t
 	defer unix.Close(fd)
 	sum := sha256.New()
 	err = c.withLower(0, func(lower int) error {
-		err := tree.Prune(ctx, fd, lower, c.marks)
+		tools = openToolbox(lower, searchPath)
+		// What Python compiles beside the image's modules it makes again at will,
+		// and nobody can tell it from what an agent has forged there.
+		err := tree.Prune(ctx, fd, lower, c.marks, tools.python.isCache)
 		if err != nil {
 			return err
 		}
-		tools = openToolbox(lower, searchPath)
 		layer, err = tree.WriteLayer(ctx, sum, fd, tools.notice)
 		return err
 	})

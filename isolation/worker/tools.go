@@ -32,8 +32,9 @@ var startFiles = []string{
 	"etc/ld-musl-x86_64.path", "etc/ld-musl-aarch64.path",
 }
 
-// startModules are run by an interpreter wherever it finds them among its own.
-var startModules = []string{"sitecustomize.py", "usercustomize.py", "sitecustomize.pl"}
+// startModules are run by an interpreter wherever it finds them among its own;
+// those of Python as a file, a package or a library.
+var startModules = []string{"sitecustomize", "usercustomize", "sitecustomize.pl"}
 
 // toolbox is what a criterion's command stands on: programs of the image, and
 // what they are started by. It collects those that a state layer replaces,
@@ -43,6 +44,7 @@ type toolbox struct {
 	programs []string        // directories of PATH below the root, every link resolved
 	names    map[string]bool // of the programs in them
 	libs     []string        // libraryDirs that there are, every link resolved
+	python   *pythonModules  // of the image
 
 	found []string // absolute paths
 	more  int
@@ -70,6 +72,7 @@ func openToolbox(lower int, searchPath string) *toolbox {
 			t.libs = append(t.libs, place)
 		}
 	}
+	t.python = modulesInRoot(lower, slices.Concat(libraryDirs, t.libs, t.pythonHomes()))
 	return t
 }
 
@@ -94,10 +97,16 @@ func (t *toolbox) concerns(name string) bool {
 		}
 	}
 	dir, base := path.Split(name)
+	if base == venvConfig && t.belongsToPrograms(path.Dir(name)) {
+		return true
+	}
 	if slices.Contains(t.programs, strings.TrimSuffix(dir, "/")) {
 		return t.names[base]
 	}
 	if strings.HasPrefix(name, "etc/ld.so.conf.d/") {
+		return true
+	}
+	if t.python.bends(name) {
 		return true
 	}
 	for _, lib := range t.libs {
