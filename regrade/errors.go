@@ -44,20 +44,35 @@ type Error struct {
 	Do    string
 }
 
+// What an error says of a record may be as long as its author likes: in
+// characters, of what was tried on, and in bytes of why it failed.
+const (
+	mostOn  = 1000
+	mostWhy = 64 << 10
+)
+
 // Error is one sentence of all parts.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Tried)
 	if e.On != "" {
-		b.WriteString(" " + policy.Neutral(e.On))
+		b.WriteString(" " + policy.Clip(e.On, mostOn))
 	}
 	if e.Why != nil {
-		b.WriteString(": " + policy.NeutralText(e.Why.Error()))
+		b.WriteString(": " + policy.NeutralText(cutText(e.Why.Error(), mostWhy)))
 	}
 	if e.Do != "" {
-		fmt.Fprintf(&b, "; %s", e.Do)
+		b.WriteString("; " + policy.Neutral(e.Do))
 	}
 	return b.String()
+}
+
+// cutText is the beginning of a long text, with a note of how much is left out.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d more bytes)", text[:most], len(text)-most)
 }
 
 // Unwrap returns the cause.

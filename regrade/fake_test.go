@@ -48,6 +48,7 @@ type fakeEngines struct {
 
 	mu       sync.Mutex
 	policies []isolation.PullPolicy // of EnsureImage
+	looked   []string               // references and ids of images
 	orders   []isolation.Order
 	states   []string // diff ids of kept state layers
 	onHost   int
@@ -66,6 +67,9 @@ func (f *fakeEngines) start(context.Context) (Engines, error) {
 }
 
 func (f *fakeEngines) Image(_ context.Context, reference string) (isolation.Image, error) {
+	f.mu.Lock()
+	f.looked = append(f.looked, reference)
+	f.mu.Unlock()
 	if image, ok := f.images[reference]; ok {
 		return image, nil
 	}

@@ -117,11 +117,14 @@ func authorErrors(dir string, task *tasks.Task) error {
 	return &Error{Kind: TaskFault, Tried: "check the criteria of", On: dir, Why: all, Do: "correct the task file and execute the row again"}
 }
 
+// mostErrorLine bounds one of many errors, in bytes. One may be a page of grants.
+const mostErrorLine = 16 << 10
+
 // oneALine lists errors, each on a line of its own.
 func oneALine(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
-		b.WriteString("\n  - " + policy.Neutral(err.Error()))
+		b.WriteString("\n  - " + policy.Neutral(cutText(err.Error(), mostErrorLine)))
 	}
 	return b.String()
 }

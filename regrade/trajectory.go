@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"encoding/json"
+	"errors"
 
 	"podgrade/tasks/criteria"
 	"podgrade/tasks/record"
@@ -27,8 +28,8 @@ func trajectoryOf(r *record.Record) (*criteria.Trajectory, error) {
 		return trajectory, nil
 	}
 	var turns []turn
-	if err := raw.Decode(&turns); err != nil {
-		return nil, err
+	if raw.Decode(&turns) != nil { // whose error speaks of our types
+		return nil, errors.New("the field " + record.FieldIterations + " is no list of turns")
 	}
 	for _, t := range turns {
 		made := criteria.Turn{UserInput: t.UserInput, AgentOutput: t.AgentOutput}

@@ -67,11 +67,20 @@ func (e *outside) Error() string {
 	return fmt.Sprintf("A link leads out of the sandbox, where nothing is looked at: '%s'", e.name)
 }
 
+// shown is a name of the record, short enough to be read with what is said of it.
+func shown(name string) string {
+	const most = 300
+	if len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("%s... (%d more bytes)", strings.ToValidUTF8(name[:most], ""), len(name)-most)
+}
+
 // escape is what the criterion makes of a name that leads outside of root, the
 // sandbox: the author's mistake when the name itself says so.
 func escape(name, root string) error {
 	if leaves(name, root) {
-		return misusef("the path '%s' leads outside of the sandbox; name a file of the workspace", name)
+		return misusef("the path '%s' leads outside of the sandbox; name a file of the workspace", shown(name))
 	}
 	return &outside{name}
 }

@@ -1,5 +1,7 @@
 package record
 
+import "iter"
+
 // Object is a JSON object whose members keep their order and, until they are
 // set, their exact bytes.
 type Object struct {
@@ -86,6 +88,21 @@ func (o *Object) Set(name string, value any) {
 func (o *Object) Delete(name string) {
 	if i := o.find(name); i >= 0 {
 		o.members = append(o.members[:i], o.members[i+1:]...)
+	}
+}
+
+// all yields the members: a record of a stranger may have very many.
+func (o *Object) all() iter.Seq2[string, Raw] {
+	return func(yield func(string, Raw) bool) {
+		for i := range o.members {
+			value, ok := o.members[i].value.(Raw)
+			if !ok {
+				value = Encode(o.members[i].value)
+			}
+			if !yield(o.members[i].name, value) {
+				return
+			}
+		}
 	}
 }
 

@@ -63,8 +63,7 @@ var environmentParts = map[string]Part{
 // not change when the row is graded, and depends on no layout of the text.
 func (r *Record) Parts() map[Part]string {
 	p := parts{}
-	for _, field := range r.doc.Names() {
-		value := r.doc.Value(field)
+	for field, value := range r.doc.all() {
 		switch _, graded := gradeFields[field]; {
 		case graded:
 		case field == FieldEnvironment:
@@ -84,7 +83,7 @@ func (r *Record) Parts() map[Part]string {
 			p.add(PartRest, field, value)
 		}
 	}
-	for _, key := range r.Environment.Names() {
+	for key, value := range r.Environment.all() {
 		part, own := environmentParts[key]
 		switch {
 		case slices.Contains(gradeFacts, key), slices.Contains(gradeStamps, key), slices.Contains(importFacts, key):
@@ -92,7 +91,7 @@ func (r *Record) Parts() map[Part]string {
 		case !own:
 			part = PartEnvironment
 		}
-		p.add(part, key, r.Environment.Value(key))
+		p.add(part, key, value)
 	}
 	return p.digests()
 }
@@ -149,12 +148,12 @@ func (p parts) addTask(config Raw) {
 		p.add(PartTask, FieldTaskConfig, config)
 		return
 	}
-	for _, name := range o.Names() {
+	for name, value := range o.all() {
 		part := PartTaskFile
 		if name == "resolved" {
 			part = PartTask
 		}
-		p.add(part, name, o.Value(name))
+		p.add(part, name, value)
 	}
 }
 
