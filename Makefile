@@ -22,6 +22,8 @@ SMALL    := -ldflags='-s -w'
 # As root, compiled tests are run by an unprivileged user.
 ifeq ($(shell id -u),0)
 EXEC     := -exec $(CURDIR)/.ci/as-user
+# The tests that need root to make cells.
+ASROOT   := -tags=remote,containers_image_openpgp,asroot
 ASUSER   := $(CURDIR)/.ci/as-user
 endif
 
@@ -69,6 +71,7 @@ test demo bench cover soak:
 test-here: build-test
 	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(EXEC) $(PACKAGES)
 ifneq ($(and $(EXEC),$(filter ./...,$(PACKAGES))),)
+	PODGRADE_TEST_USER=root $(GO) test -count=1 $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
 endif
 

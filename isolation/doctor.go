@@ -37,13 +37,16 @@ func (t ThisHost) Facts(ctx context.Context) (hostfacts.Facts, error) {
 	f.Install.Libexec = o.Libexec
 	f.Install.Problem = installProblem(o.Libexec, installErr)
 	f.IDs.Users, f.IDs.Groups, f.IDs.Problem = countIDs()
+	if p, err := newPrivilege(o); err == nil {
+		p.describe(&f)
+	}
 	f.Podman.Program = program(ctx, "podman")
 	for _, name := range runtimes {
 		if r := program(ctx, name); r.Path != "" {
 			f.Runtimes = append(f.Runtimes, r)
 		}
 	}
-	if f.User.UID != 0 && f.Install.Problem == "" {
+	if f.Install.Problem == "" {
 		tryWorker(ctx, o, &f)
 	}
 	return f, ctx.Err()
@@ -117,6 +120,7 @@ func tryWorker(ctx context.Context, o Options, f *hostfacts.Facts) {
 	}
 	defer h.leave()
 	f.Worker.IDs = h.hello.IDs
+	h.privilege.tryMounts(h.run.dir, f)
 	h.tryCell(ctx, f)
 	if f.Podman.Path != "" {
 		h.podman = f.Podman.Path

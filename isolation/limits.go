@@ -98,5 +98,5 @@ func (c *cell) limitsFault() error {
 	}
 	return &Fault{Kind: Refusal, Tried: "make a cell with the limits that the task asks for", On: on,
 		Why: fmt.Errorf("nothing enforces these for a whole cell: %s (%s)", strings.Join(missing, ", "), c.limitsWhy),
-		Do:  "start podgrade in a control group of its own (systemd-run --user --scope -p Delegate=yes podgrade ...) with --engine bundle, or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
+		Do:  "start podgrade in a control group of its own (" + c.host.privilege.scope() + " podgrade ...) with --engine bundle, or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
 }

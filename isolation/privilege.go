@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/hostfacts"
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -49,6 +50,12 @@ type privilege interface {
 	// ids are the ids of this host that those of cells are, for the record; nil:
 	// the caller's own and its subordinate ones.
 	ids() *oci.HostIDs
+	// describe says what the doctor must know of it, and tryMounts whether a
+	// directory can be shown as cells need it.
+	describe(f *hostfacts.Facts)
+	tryMounts(dir string, f *hostfacts.Facts)
+	// scope starts a program in a control group of its own.
+	scope() string
 	// close lets go of what was made for one Host.
 	close()
 }
@@ -113,6 +120,12 @@ func (ordinary) takeBack(ctx context.Context, h *Host, dir *os.File, owner tree.
 func (ordinary) check(string) error { return nil }
 
 func (ordinary) ids() *oci.HostIDs { return nil }
+
+func (ordinary) describe(*hostfacts.Facts) {}
+
+func (ordinary) tryMounts(string, *hostfacts.Facts) {}
+
+func (ordinary) scope() string { return "systemd-run --user --scope -p Delegate=yes" }
 
 func (ordinary) close() {}
 

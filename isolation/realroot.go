@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/hostfacts"
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -480,6 +481,26 @@ func (r *realRoot) check(engine string) error {
 	}
 	return nil
 }
+
+func (r *realRoot) describe(f *hostfacts.Facts) {
+	f.Root = &hostfacts.Root{First: r.given.Users, Last: r.given.Users + r.given.Count - 1, From: r.given.From}
+}
+
+func (r *realRoot) tryMounts(dir string, f *hostfacts.Facts) {
+	open, err := openPath(dir)
+	if err == nil {
+		defer open.Close()
+		var mount *os.File
+		if mount, err = r.readable(open); err == nil {
+			err = mount.Close()
+		}
+	}
+	if err != nil {
+		f.Root.Mounts = cause(err)
+	}
+}
+
+func (r *realRoot) scope() string { return "systemd-run --scope -p Delegate=yes" }
 
 func (r *realRoot) close() {
 	r.mu.Lock()

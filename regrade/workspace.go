@@ -20,9 +20,7 @@ func findWorkspace(row *record.Row, r *record.Record, override string) (string, 
 	if override != "" {
 		return namedWorkspace(override)
 	}
-	// What an imported row's record names is the place on the row's own host.
-	imported := r.Environment.Text(record.Imported) != ""
-	if !imported && filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
+	if filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
 		return inside(row.Dir, r.SandboxPath)
 	}
 	artifacts := filepath.Join(row.Dir, record.ArtifactsDir)

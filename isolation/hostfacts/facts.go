@@ -21,6 +21,7 @@ type Facts struct {
 	Install    Install    `json:"install"`
 	Namespaces Namespaces `json:"namespaces"`
 	IDs        IDs        `json:"ids"`
+	Root       *Root      `json:"root,omitempty"` // nil: the user is not root
 	Podman     Podman     `json:"podman"`
 	Runtimes   []Program  `json:"runtimes"` // crun and runc, those that are there
 	Store      Place      `json:"store"`    // directory of Podman's images
@@ -90,6 +91,15 @@ type Mapper struct {
 	SetUID     bool   `json:"set_uid"`
 	Capability bool   `json:"capability"` // of the file
 	NoSUID     bool   `json:"nosuid"`     // its file system is mounted so
+}
+
+// Root is what root's cells need beside.
+type Root struct {
+	First   uint32 `json:"first"`             // user id of this host that root of a cell has
+	Last    uint32 `json:"last"`              // of a cell's
+	From    string `json:"from"`              // who keeps them free
+	Problem string `json:"problem,omitempty"` // why there are none
+	Mounts  string `json:"mounts,omitempty"`  // why nothing can be mounted with other owners
 }
 
 // Program is one that podgrade starts.

@@ -142,6 +142,9 @@ func judgeLabels(f Facts) Finding {
 }
 
 func defaultStore(u User) string {
+	if u.UID == 0 {
+		return "/var/lib/containers/storage"
+	}
 	return strings.TrimRight(u.Home, "/") + "/.local/share/containers/storage"
 }
 

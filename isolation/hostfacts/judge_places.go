@@ -28,7 +28,7 @@ func judgeStore(f Facts) Finding {
 	const see = "Shared file systems"
 	move := []string{
 		"choose a directory DIR on a local file system, and make it yours with mode 0700",
-		`printf '[storage]\ndriver = "overlay"\ngraphroot = "DIR/storage"\n' > ~/.config/containers/storage.conf`,
+		`printf '[storage]\ndriver = "overlay"\ngraphroot = "DIR/storage"\n' > ` + storageConf(f.User) + `/storage.conf`,
 	}
 	switch {
 	case slices.Contains(shared, s.FileSystem):

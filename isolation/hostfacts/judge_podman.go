@@ -66,7 +66,7 @@ func judgeDriver(f Facts) Finding {
 	p := f.Podman
 	reset := []string{
 		"podman system reset # removes the store with its images",
-		`mkdir -p ~/.config/containers && printf '[storage]\ndriver = "overlay"\n' > ~/.config/containers/storage.conf`,
+		fmt.Sprintf(`mkdir -p %[1]s && printf '[storage]\ndriver = "overlay"\n' > %[1]s/storage.conf`, storageConf(f.User)),
 	}
 	const see = "The storage driver"
 	switch {
@@ -82,11 +82,16 @@ func judgeDriver(f Facts) Finding {
 	return Finding{Found: "overlay, mounted by the kernel"}
 }
 
+// storageConf is the directory of Podman's storage.conf.
+func storageConf(u User) string {
+	if u.UID == 0 {
+		return "/etc/containers"
+	}
+	return "~/.config/containers"
+}
+
 // unasked says why nothing is known of the store.
 func unasked(f Facts) string {
-	if f.User.UID == 0 {
-		return notForRoot
-	}
 	return "not known: podman info did not run"
 }
 
@@ -94,8 +99,6 @@ func judgeOverlay(f Facts) Finding {
 	switch {
 	case f.Worker.Tried && f.Worker.Problem == "" && f.Worker.Overlay == "":
 		return Finding{Found: "mounted, and files of a lower directory renamed and removed"}
-	case f.User.UID == 0:
-		return Finding{Found: notForRoot}
 	case f.Worker.Overlay == "":
 		return Finding{Found: "not tried: there is no worker"}
 	case judgeScratch(f).Status == Broken:

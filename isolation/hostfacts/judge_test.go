@@ -44,7 +44,9 @@ func TestEachFactCounts(t *testing.T) {
 		status Status
 		do     string // part of the remedy
 	}{
-		{"root", func(f *Facts) { f.User.UID = 0 }, "user", Broken, "as the user who owns the rows"},
+		{"root without ids", func(f *Facts) { f.User.UID, f.Root = 0, &Root{Problem: "none are free"} }, "user", Broken, "sudo usermod --add-subuids 165536-231071 --add-subgids 165536-231071 root"},
+		{"root of a container", func(f *Facts) { f.User.UID, f.Root = 0, &Root{Mounts: "operation not permitted"} }, "user", Broken, "as root of the host (not of a container)"},
+		{"root with vfs", func(f *Facts) { f.User.UID, f.Root, f.Podman.Driver = 0, &Root{First: 1 << 20}, "vfs" }, "storage driver", Degraded, "> /etc/containers/storage.conf"},
 		{"no worker program", func(f *Facts) { f.Install.Problem = "gone" }, "installation", Broken, "make install"},
 		{"old kernel", func(f *Facts) { f.System.Openat2 = false }, "kernel", Broken, "5.6"},
 		{"user namespaces off", func(f *Facts) { f.Namespaces.MaxUser = 0 }, "user namespaces", Broken, "user.max_user_namespaces=28633"},
@@ -185,6 +187,18 @@ func TestRecordIsBounded(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", "[]", `{"facts": 1}`} {
 		if _, err := (Record{Reader: strings.NewReader(text)}).Facts(context.Background()); err == nil {
 			t.Errorf("%q are facts", text)
+		}
+	}
+}
+
+// Root needs no subordinate ids of its own and no set-uid helper.
+func TestRootNeedsLess(t *testing.T) {
+	f := recorded(t, "debian12-hybrid")
+	f.User.UID, f.Root = 0, &Root{First: 1879048192, Last: 1879113727, From: "podgrade's own"}
+	f.IDs, f.User.RuntimeDir = IDs{}, Place{}
+	for check, found := range map[string]string{"user": "1879048192 to 1879113727", "subordinate ids": "root needs none", "newuidmap": "root needs none", "runtime directory": "root needs none"} {
+		if got := finding(t, f, check); got.Status != OK || !strings.Contains(got.Found, found) {
+			t.Errorf("%+v", got)
 		}
 	}
 }

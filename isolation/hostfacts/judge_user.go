@@ -8,17 +8,31 @@ import (
 
 func judgeUser(f Facts) Finding {
 	if f.User.UID == 0 {
-		return Finding{
-			Status: Broken, Found: "root",
-			Means: "podgrade wants an ordinary user, and refuses to start as root; what depends on the user was not looked at",
-			Do:    []string{"run podgrade as the user who owns the rows"},
-		}
+		return judgeRoot(f)
 	}
 	return Finding{Found: fmt.Sprintf("%s (%d)", orUnknown(f.User.Name), f.User.UID)}
 }
 
-// notForRoot is said where what root has tells nothing about the user.
-const notForRoot = "not looked at for root"
+// judgeRoot judges what takes the place of subordinate ids.
+func judgeRoot(f Facts) Finding {
+	const see = "Root"
+	r := f.Root
+	switch {
+	case r == nil:
+		return Finding{Found: "root"}
+	case r.Problem != "":
+		return Finding{Status: Broken, Found: "root, " + r.Problem, Means: "there are no ids for cells", See: see,
+			Do: []string{fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d root", max(f.IDs.FirstFree, 100000), max(f.IDs.FirstFree, 100000)+mapSize)}}
+	case r.Mounts != "":
+		return Finding{Status: Broken, Found: "root, without mounts that show other owners: " + r.Mounts,
+			Means: "root's cells have ids that are nobody's, and cannot be given the image", See: see,
+			Do: []string{"run podgrade as an ordinary user, who needs no such mounts", "or as root of the host (not of a container), with a kernel of 6.3 or later, and images and rows on ext4, xfs, btrfs or tmpfs"}}
+	}
+	return Finding{Found: fmt.Sprintf("root; its cells have the ids %d to %d of this host (%s)", r.First, r.Last, r.From)}
+}
+
+// notForRoot is said of what root needs not.
+const notForRoot = "root needs none"
 
 func judgeInstall(f Facts) Finding {
 	if f.Install.Problem == "" {
@@ -112,6 +126,9 @@ func orUnknown(s string) string {
 }
 
 func judgeMappers(f Facts) Finding {
+	if f.User.UID == 0 {
+		return Finding{Found: notForRoot}
+	}
 	for _, m := range []struct {
 		name   string
 		mapper Mapper

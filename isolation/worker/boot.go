@@ -47,14 +47,10 @@ func Main(args []string) int {
 		err = serve(args[2:])
 	case StageTry:
 		err = try(args[2:])
+	case StageClose:
+		err = closeAddresses(args[2:])
 	case StageRemove:
 		err = remove()
-	case StagePack:
-		err = pack(args[2:], packTree)
-	case StagePackLayer:
-		err = pack(args[2:], packLayer)
-	case StageUnpack:
-		err = unpack(args[2:])
 	case StageHook:
 		err = hook(os.Stdin, os.Stdout)
 	default:

@@ -96,6 +96,9 @@ func (s *server) forward(c *cell, f Forwarder, proc string) error {
 	}
 	c.forwarder = &forwarder{pid: pid, ended: ended}
 	if err = c.forwarder.ready(proc); err == nil {
+		err = s.closeHost(proc+"ns/net", [3]int{int(null.Fd()), out, out})
+	}
+	if err == nil {
 		return nil
 	}
 	c.disconnect()

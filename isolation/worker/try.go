@@ -18,6 +18,7 @@ import (
 const (
 	StageTry    = "try"    // does what a cell needs, and reports; without arguments it does nothing
 	StageRemove = "remove" // empties the directory that is its standard input
+	StageClose  = "close"  // makes addresses unreachable in a network
 )
 
 // Trial is what StageTry prints: why something did not work, "" when it did.

@@ -1,0 +1,111 @@
+//go:build asroot
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/testimages"
+)
+
+// rootsHouse is a directory with a store and a scratch of root's that only this
+// test uses.
+func rootsHouse(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root: sudo make test")
+	}
+	dir, err := os.MkdirTemp("/tmp", "pgr-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unix.Unmount(filepath.Join(dir, "store", "overlay"), unix.MNT_DETACH)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	configuration := filepath.Join(dir, "storage.conf")
+	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", filepath.Join(dir, "store"), filepath.Join(dir, "run"))
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(configuration, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CONTAINERS_STORAGE_CONF", configuration)
+	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("XDG_CACHE_HOME", dir)
+	return dir
+}
+
+// TestAsRootATaskIsRunAndGradedAgain: a task from its image to its verdict, and
+// the record and the workspace that are left.
+func TestAsRootATaskIsRunAndGradedAgain(t *testing.T) {
+	house := rootsHouse(t)
+	dir := filepath.Join(house, "work")
+	if err := os.Mkdir(dir, 0o700); err != nil { // as root's home is
+		t.Fatal(err)
+	}
+	archive, err := os.Create(filepath.Join(dir, "root.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(testimages.Busybox().WriteTar(archive), archive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	podgrade := func(args ...string) string {
+		t.Helper()
+		verb := 1
+		if args[0] == "images" {
+			verb = 2
+		}
+		args = slices.Insert(args, verb, "--scratch", filepath.Join(house, "scratch"))
+		cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), args...)
+		cmd.Dir = dir
+		said, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, said)
+		}
+		return string(said)
+	}
+	if said := podgrade("doctor"); !strings.Contains(said, "root; its cells have the ids") {
+		t.Errorf("the doctor says\n%s", said)
+	}
+	podgrade("images", "import", "root.tar", "localhost/podgrade-base:1", "--user", "1000")
+	task := strings.Replace(string(exampleTask), "  type: none\n", "  type: command\n  command: mkdir -p made/deep && echo $(id -u) > made/deep/user && chmod 700 made\ninitial_prompt: go\n", 1)
+	if err := os.WriteFile(filepath.Join(dir, "task.yaml"), []byte(task), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	podgrade("run", "task.yaml", "--run-dir", "runs/first")
+	row := filepath.Join("runs", "first", "default", "greeting", "00")
+	podgrade("evaluate", row, "--allow-recorded-commands", "--workspace-view", "overlay")
+
+	made := filepath.Join(dir, row, "artifacts", "greeting", "made", "deep", "user")
+	if text, err := os.ReadFile(made); string(text) != "1000\n" {
+		t.Errorf("the agent was %q (%v)", text, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(made, &st); err != nil || st.Uid != 0 || st.Gid != 0 {
+		t.Errorf("what it made belongs to %d:%d (%v)", st.Uid, st.Gid, err)
+	}
+	for _, name := range []string{"cell.execute.json", "cell.grade.json"} {
+		if text, err := os.ReadFile(filepath.Join(dir, row, name)); err != nil || !strings.Contains(string(text), `"host_ids"`) {
+			t.Errorf("%s says no ids (%v)", name, err)
+		}
+	}
+	if said := podgrade("gc"); strings.Contains(said, "removed") {
+		t.Errorf("it left something: %s", said)
+	}
+	podgrade("rm", "runs/first", "--yes")
+	if _, err := os.Stat(filepath.Join(dir, "runs", "first")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the run is still there: %v", err)
+	}
+}
