@@ -42,6 +42,7 @@ type cell struct {
 	settled   bool
 	held      *heldImage // of root; nil: the worker holds the image itself
 	lent      *lent      // an execute cell's workspace; nil: there is none, or it was taken back
+	stateHold *os.File   // the description of the state layer, locked while the cell is open; nil: it has none
 	made      Made
 	process   *os.Process      // the guardian of a supervisor on the host
 	onHost    *os.ProcessState // how the last one ended
@@ -333,6 +334,7 @@ func (c *cell) Close() error {
 	delete(c.host.open, c)
 	c.host.mu.Unlock()
 	c.closed = true
+	defer c.releaseState()
 	if ours && c.host.gone() && c.process != nil {
 		c.endSupervisor(false) // it is no child of the worker's
 	}

@@ -156,6 +156,9 @@ type Order struct {
 	Programs []string
 	// State is the diff id of a kept state layer, which lies above the image; "": none.
 	State string
+	// Row is the row directory, which is noted where its state layer is kept; "":
+	// nothing is.
+	Row string
 	// View is one of Views; "": ViewAuto.
 	View string
 	// TaskDir is given read-only, without .git and links that lead out, at

@@ -98,6 +98,11 @@ func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
 	if made == nil {
 		return StateLayer{}, stateFault(pin, errors.New("the worker's answer says nothing"))
 	}
+	if made.DiffID != "" && c.order.Row != "" {
+		if err := c.host.NoteState(made.DiffID, c.order.Row); err != nil {
+			return StateLayer{}, stateFault(pin, err)
+		}
+	}
 	return StateLayer{DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More}, nil
 }
 

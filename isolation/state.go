@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,9 @@ var ErrNoState = errors.New("there is no such state layer")
 // State is a kept state layer.
 type State struct {
 	worker.StateInfo
-	Path string `json:"path"` // its directory
+	Path string    `json:"path"`           // its directory
+	Used time.Time `json:"used,omitzero"`  // by a grade, last; when it was made, as long as none did
+	Rows []string  `json:"rows,omitempty"` // that were noted to need it
 }
 
 // diffID is what names of state layers look like.
@@ -65,6 +68,9 @@ func readState(dir string) (State, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &s.StateInfo)
 	}
+	if info, statErr := file.Stat(); err == nil && statErr == nil {
+		s.Used = info.ModTime().UTC()
+	}
 	if err == nil && stateDir(filepath.Dir(filepath.Dir(dir)), s.DiffID) != dir {
 		err = fmt.Errorf("it says that it is %q", s.DiffID)
 	}
@@ -89,6 +95,7 @@ func States(o Options) ([]State, error) {
 		if err != nil {
 			s.StateInfo = worker.StateInfo{DiffID: "sha256:" + e.Name()}
 		}
+		s.Rows = notedRows(s.Path)
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b State) int { return a.Made.Compare(b.Made) })
@@ -137,6 +144,9 @@ func removeStateDir(ctx context.Context, o Options, dir string) error {
 	return nil
 }
 
+// lostState is what can be done for a row whose state layer is gone.
+const lostState = "use the --scratch that the row was executed with, import the row's archive (podgrade import), or execute the row again"
+
 // findState looks for the state layer of the order, and notes what it replaces.
 // It refuses an order for one that is not there.
 func (c *cell) findState() error {
@@ -145,9 +155,12 @@ func (c *cell) findState() error {
 		return nil
 	}
 	state, err := readState(c.host.stateDir(id))
+	if err == nil {
+		err = c.holdState()
+	}
 	if err != nil {
 		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: fmt.Errorf("%w in %s", err, c.host.options.Scratch),
-			Do: "use the --scratch that the row was executed with, or execute the row again"}
+			Do: lostState}
 	}
 	c.made.ReplacedTools = state.Replaced
 	if state.ReplacedMore > 0 {

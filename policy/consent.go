@@ -24,6 +24,9 @@ type Answer struct {
 	Agreed []string
 	// Policy is the operator's policy file; nil: there is none.
 	Policy *File
+	// RecordedPaths accepts that an export reads the directories that the record
+	// names (--allow-recorded-paths).
+	RecordedPaths bool
 	// TaskFile: the task is the operator's own file and not a record's, so that
 	// all that it asks for is wanted. Nothing is asked and nothing printed.
 	TaskFile bool

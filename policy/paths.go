@@ -42,6 +42,9 @@ func (t *terms) paths(r Request) error {
 // file is not on this host, or out of the caller's reach as that of another
 // user is, and nothing in the task says that it needs it.
 func taskDir(r Request) (string, error) {
+	if r.Imported.TaskDir != "" && !r.Given {
+		return r.Imported.resolve("task directory", r.Imported.TaskDir)
+	}
 	missing := "no task file is recorded"
 	if r.TaskFile != "" {
 		dir, err := resolvedDir(filepath.Dir(r.TaskFile))
@@ -97,7 +100,39 @@ func needsTaskDir(task *tasks.Task) string {
 	return ""
 }
 
+// resolve is where a directory lies that came with an imported row. The record
+// could name any path: so it names an entry of the one directory where an import
+// puts such things, and no link leads on from there.
+func (i Imported) resolve(what, name string) (string, error) {
+	refuse := func(why string) (string, error) {
+		return "", &Refusal{
+			What: "the record says that its " + what + " was imported as " + name + ", and " + why,
+			Do:   "import the row again (podgrade import), or grade it by its task file (podgrade evaluate TASK ROW)",
+		}
+	}
+	if !filepath.IsLocal(name) || strings.ContainsRune(name, '/') || name == "." {
+		return refuse("that is no name of an imported directory")
+	}
+	dir := filepath.Join(i.Dir, name)
+	resolved, err := resolvedDir(dir)
+	if err != nil {
+		return refuse("it cannot be used: " + err.Error())
+	}
+	if resolved != dir {
+		return refuse("it leads elsewhere, to " + resolved)
+	}
+	return dir, nil
+}
+
 func (t *terms) referenceOf(r Request, taskDir string) error {
+	if r.Imported.Reference != "" && !r.Given {
+		dir, err := r.Imported.resolve("reference", r.Imported.Reference)
+		if err == nil {
+			t.reference = dir
+			t.add(Path, dir, "the reference: commands can read all of it, read-only")
+		}
+		return err
+	}
 	named := r.Task.Reference.Directory
 	if !filepath.IsAbs(named) {
 		if taskDir == "" {

@@ -47,6 +47,9 @@ type Request struct {
 	RecordedNetwork bool
 	// TaskFile is the recorded path of the task file; "" when none is recorded.
 	TaskFile string
+	// Imported is what the record says of where an import put the task directory
+	// and the reference.
+	Imported Imported
 	// RunDir is the directory of the run that the row belongs to, absolute:
 	// nothing in it may be put on PATH.
 	RunDir string
@@ -65,4 +68,12 @@ type Request struct {
 	Baseline []string
 	// Lookup finds a variable of this host; os.LookupEnv.
 	Lookup func(name string) (string, bool)
+}
+
+// Imported is where an import put what a row's task brings along: a claim of the
+// record's. Only what lies right in Dir counts, whatever the record names.
+type Imported struct {
+	Dir       string // absolute, in the run directory
+	TaskDir   string // a name in Dir; "": none came
+	Reference string // the same
 }

@@ -162,6 +162,7 @@ func (e *execution) openWith(ctx context.Context) error {
 		workspace = "" // nothing is mounted
 	}
 	order := isolation.Order{
+		Row:       e.row.Dir,
 		Workspace: workspace, WorkingDir: e.workingDir(), Create: true, Image: e.steps.user(e.image, e.task), Log: e.logs.cell, RequireLimits: e.options.RequireLimits,
 		Plan: oci.Plan{
 			Phase: oci.Execute, Network: e.network, Capabilities: e.accepted.Capabilities(), Limits: limitsOf(e.task.Sandbox.Limits),

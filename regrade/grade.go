@@ -160,6 +160,9 @@ func prepare(row *record.Row, o Options) (*grading, error) {
 	if g.workspace, err = findWorkspace(row, g.record, o.Workspace); err != nil {
 		return nil, err
 	}
+	if err := g.checkImportedReference(); err != nil {
+		return nil, err
+	}
 	warning, err := checkReference(g.record, g.accepted.Reference())
 	if err != nil {
 		return nil, err

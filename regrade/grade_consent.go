@@ -113,6 +113,7 @@ func (g *grading) request() (policy.Request, error) {
 		ImageDrift:      g.options.ImageDrift,
 		RecordedNetwork: g.network() == NetworkRecorded,
 		TaskFile:        file,
+		Imported:        importedBy(g.record, g.run()),
 		RunDir:          g.run(),
 		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
@@ -134,15 +135,24 @@ func (g *grading) checkTaskFile() error {
 	if err != nil {
 		return err
 	}
-	id, err := tasks.FileID(config.SourceFile)
-	if err == nil && id != g.task.TaskID && id != g.task.SuiteID {
-		err = fmt.Errorf("its task_id is %q, and the row is of %q", id, g.task.TaskID)
+	if g.record.Environment.Text(record.TaskDir) != "" {
+		return g.checkImportedTaskDir(config)
 	}
+	err = isTaskFileOf(config.SourceFile, g.task)
 	if err != nil {
 		return &Error{Kind: Refused, Tried: "use the recorded task file", On: config.SourceFile, Why: err,
 			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
 	}
 	return nil
+}
+
+// isTaskFileOf refuses a task file that is another task's.
+func isTaskFileOf(file string, task *tasks.Task) error {
+	id, err := tasks.FileID(file)
+	if err == nil && id != task.TaskID && id != task.SuiteID {
+		err = fmt.Errorf("its task_id is %q, and the row is of %q", id, task.TaskID)
+	}
+	return err
 }
 
 // network is one of the networks that can be chosen for a grade.

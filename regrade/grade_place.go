@@ -23,6 +23,7 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 		recorded: g.record.Environment.Text(record.CommandBasePath),
 	}}
 	order := isolation.Order{
+		Row:       g.row.Dir,
 		Workspace: g.workspace,
 		View:      view,
 		TaskDir:   g.accepted.TaskDir(),

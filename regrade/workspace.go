@@ -20,7 +20,9 @@ func findWorkspace(row *record.Row, r *record.Record, override string) (string, 
 	if override != "" {
 		return namedWorkspace(override)
 	}
-	if filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
+	// What an imported row's record names is the place on the row's own host.
+	imported := r.Environment.Text(record.Imported) != ""
+	if !imported && filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
 		return inside(row.Dir, r.SandboxPath)
 	}
 	artifacts := filepath.Join(row.Dir, record.ArtifactsDir)

@@ -81,7 +81,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Version:   version,
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{runCommand(), executeCommand(), evaluateCommand(), diffCommand(), shellCommand(), planCommand(), reportCommand(), aggregateCommand(), schemaCommand(), initCommand(), imagesCommand(), doctorCommand(), gcCommand(), stateCommand(), rmCommand(), trustCommand()},
+		Commands:  []*cli.Command{runCommand(), executeCommand(), evaluateCommand(), diffCommand(), shellCommand(), planCommand(), reportCommand(), aggregateCommand(), schemaCommand(), initCommand(), imagesCommand(), doctorCommand(), gcCommand(), stateCommand(), exportCommand(), importCommand(), rmCommand(), trustCommand()},
 		// The library would print errors and end the process by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageError,

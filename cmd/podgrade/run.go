@@ -157,6 +157,7 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 	if o.Dir, err = runDir(c); err != nil {
 		return err
 	}
+	defer keepBudget(c, time.Now())
 	return runJobs(c, jobs, resolution, o)
 }
 

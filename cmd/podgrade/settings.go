@@ -20,6 +20,7 @@ import (
 // settings is podgrade's configuration file.
 type settings struct {
 	DefaultImage string // image of rows that name none
+	StateBudget  string // size that state layers may have together
 }
 
 // maxSettings caps what is read of the configuration file, in bytes.
@@ -43,7 +44,7 @@ func readSettings(name string) (settings, error) {
 		return s, nil
 	}
 	wrong := func(err error) error {
-		return &regrade.Error{Kind: regrade.User, Tried: "read the configuration file", On: name, Why: err, Do: "correct it, or remove it; its one key is " + defaultImageKey}
+		return &regrade.Error{Kind: regrade.User, Tried: "read the configuration file", On: name, Why: err, Do: "correct it, or remove it; its keys are " + defaultImageKey + " and " + stateBudgetKey}
 	}
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,16 +69,29 @@ func readSettings(name string) (settings, error) {
 		return s, wrong(errors.New("it does not hold KEY: TEXT on each line"))
 	}
 	for key, value := range keys {
-		if key != defaultImageKey {
+		switch key {
+		case defaultImageKey:
+			s.DefaultImage = value
+		case stateBudgetKey:
+			s.StateBudget = value
+		default:
 			return s, wrong(fmt.Errorf("%q is no key of it", key))
 		}
-		s.DefaultImage = value
 	}
 	return s, nil
 }
 
-// defaultImageKey is the one key of the configuration file.
-const defaultImageKey = "default_image"
+// The keys of the configuration file.
+const (
+	defaultImageKey = "default_image"
+	stateBudgetKey  = "state_budget"
+)
+
+// budgetVariable says what stateBudgetKey says, and comes before it.
+const budgetVariable = "PODGRADE_STATE_BUDGET"
+
+// maxSizeName is the option of state prune that comes before both.
+const maxSizeName = "max-size"
 
 func defaultImageFlag() cli.Flag {
 	return &cli.StringFlag{Name: "default-image", EnvVars: []string{"PODGRADE_DEFAULT_IMAGE"},

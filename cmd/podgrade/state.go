@@ -9,12 +9,19 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/policy"
+	"podgrade/regrade"
 )
 
 const stateHelp = `A state layer is what an agent changed outside of its workspace, kept by run and
 execute, so that the row is graded where the agent worked. It lies in the
-scratch directory until it is removed here: a row without its state layer is
-graded in the image alone, or not at all.
+scratch directory until it is removed: a row without its state layer is refused,
+until it is executed again or its archive is imported.
+
+ls says which rows need a layer: those that were executed or graded with it, as
+long as their records are where they were. prune removes layers, those first that
+no grade has used for longest, and never one that a cell stands on. With a budget
+(PODGRADE_STATE_BUDGET, or state_budget of the configuration file) run, execute
+and import do the same when they end, but for the layers that they used.
 
 Exit codes: 0 done; 1 a layer could not be removed; 2 there is no such layer, or
 the command line is wrong.`
@@ -34,8 +41,18 @@ func stateCommand() *cli.Command {
 				Name: "rm", Usage: "remove them by their diff ids", ArgsUsage: "DIFF_ID...", OnUsageError: usageError, Action: removeStates,
 				Flags: []cli.Flag{scratchFlag()},
 			},
+			{
+				Name: "prune", Usage: "remove those that were not used for long, or are too many", OnUsageError: usageError, Action: pruneStates,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "older-than", Usage: "those that no grade used for a `TIME` such as 36h or 30d"},
+					&cli.StringFlag{Name: maxSizeName, Usage: "those used longest ago, until the others have at most a `SIZE` such as 20GB together; else " + budgetVariable + ", else " + stateBudgetKey + " of the configuration file"},
+					&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},
+					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+					scratchFlag(),
+				},
+			},
 		},
-		Action: func(c *cli.Context) error { return usage(c, "state takes one of the words ls and rm") },
+		Action: func(c *cli.Context) error { return usage(c, "state takes one of the words ls, rm and prune") },
 	}
 }
 
@@ -51,6 +68,9 @@ func listStates(c *cli.Context) error {
 		if states == nil {
 			states = []isolation.State{}
 		}
+		for i := range states {
+			states[i].Rows = regrade.RowsThatNeed(states[i])
+		}
 		return printJSON(c.App.Writer, states)
 	}
 	if len(states) == 0 {
@@ -61,7 +81,14 @@ func listStates(c *cli.Context) error {
 			fmt.Fprintf(c.App.Writer, "%s half removed\n", policy.Neutral(s.DiffID))
 			continue
 		}
-		fmt.Fprintf(c.App.Writer, "%s %d entries %d bytes, made %s above %s\n", s.DiffID, s.Entries, s.Bytes, s.Made.UTC().Format(time.RFC3339), policy.Neutral(s.Image))
+		fmt.Fprintf(c.App.Writer, "%s %d entries %d bytes, made %s, used %s, above %s\n", s.DiffID, s.Entries, s.Bytes, s.Made.UTC().Format(time.RFC3339), s.Used.Format(time.RFC3339), policy.Neutral(s.Image))
+		rows := regrade.RowsThatNeed(s)
+		if len(rows) == 0 {
+			fmt.Fprintln(c.App.Writer, "    needed by no row that is known")
+		}
+		for _, row := range rows {
+			fmt.Fprintf(c.App.Writer, "    needed by %s\n", policy.Neutral(row))
+		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package tree
 import (
 	"archive/tar"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -242,7 +241,7 @@ func (r *readerUntil) Read(p []byte) (int, error) {
 // addXattrs puts the attributes that a cell sees into a header.
 func addXattrs(h *tar.Header, attrs []xattr) error {
 	for _, a := range attrs {
-		name, value := a.name, string(a.value)
+		name := a.name
 		switch rest, escaped := strings.CutPrefix(name, escapedPrefix); {
 		case escaped:
 			name = overlayPrefix + rest
@@ -251,14 +250,7 @@ func addXattrs(h *tar.Header, attrs []xattr) error {
 		case strings.HasPrefix(name, overlayPrefix):
 			continue
 		}
-		if h.PAXRecords == nil {
-			h.PAXRecords = map[string]string{}
-		}
-		if strings.Contains(name, "=") {
-			h.PAXRecords[xattrRecord+hex.EncodeToString([]byte(name))] = hex.EncodeToString(a.value)
-			continue
-		}
-		h.PAXRecords["SCHILY.xattr."+name] = value
+		putXattr(h, name, a.value)
 	}
 	return nil
 }

@@ -51,6 +51,12 @@ func Main(args []string) int {
 		err = closeAddresses(args[2:])
 	case StageRemove:
 		err = remove()
+	case StagePack:
+		err = pack(args[2:], packTree)
+	case StagePackLayer:
+		err = pack(args[2:], packLayer)
+	case StageUnpack:
+		err = unpack(args[2:])
 	case StageHook:
 		err = hook(os.Stdin, os.Stdout)
 	default:

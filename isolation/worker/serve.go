@@ -305,7 +305,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return survey(ctx, files, answer)
 	}
 	find := s.cell
-	if r.Op == OpEntrust {
+	if r.Op == OpEntrust || r.Op == OpStock {
 		find = s.cellOrNew // a cell without views has not been there before
 	}
 	c, err := find(r.Cell)
@@ -340,6 +340,8 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.changes(ctx, c, r, files, answer)
 	case OpKeep:
 		return s.keep(ctx, c, r, answer)
+	case OpStock:
+		return s.stock(ctx, c, r, files, answer)
 	case OpLayers:
 		answer.Missing = c.missingLayer()
 		return nil

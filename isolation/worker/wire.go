@@ -43,6 +43,7 @@ const (
 	OpApply   Op = "apply"   // put a state layer into a container that Podman mounted
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 	OpSurvey  Op = "survey"  // say what is in a workspace that was taken back
+	OpStock   Op = "stock"   // take a state layer in that came from elsewhere
 )
 
 // MaxMessage is the largest message in bytes, either way.
@@ -80,6 +81,13 @@ type Request struct {
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace (as OpSurvey): the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
+	Stock      *Stock          `json:"stock,omitempty"`       // OpStock, with the archive, Root or Mounted, SearchPath and Pin
+}
+
+// Stock is a state layer that came from elsewhere.
+type Stock struct {
+	DiffID string     `json:"diff_id"`
+	Most   tree.Bound `json:"most"`
 }
 
 // Exec is a program of the host.

@@ -27,6 +27,24 @@ const (
 	BuildContext    = "podgrade_build_context_digest"
 )
 
+// Keys that podgrade writes to environment_info when it imports a row: where on
+// this host that is what the row's own host had. Both directories are below
+// ImportedDir of the run, and named from there.
+const (
+	Imported           = "podgrade_imported" // sha256 of the manifest of the archive
+	TaskDir            = "podgrade_task_dir"
+	TaskDirDigest      = "podgrade_task_dir_digest"
+	ReferenceDir       = "podgrade_reference_dir"
+	ReferenceDirDigest = "podgrade_reference_dir_digest"
+)
+
+// importFacts say where this host put what came with a row. No signature covers
+// them.
+var importFacts = []string{Imported, TaskDir, TaskDirDigest, ReferenceDir, ReferenceDirDigest}
+
+// ImportFacts returns the keys of environment_info that an import sets.
+func ImportFacts() []string { return append([]string{}, importFacts...) }
+
 // OriginLocal is the origin of an image that was made or loaded on the host that
 // executed the row.
 const OriginLocal = "made or loaded on this host"
@@ -82,4 +100,12 @@ func Pin(info *Object) oci.Pin {
 		Digest:    info.Text(ImageDigest),
 		Platform:  info.Text(Platform),
 	}
+}
+
+// StateLayers are the diff ids of the state layers that a record names.
+func StateLayers(info *Object) []string {
+	if id := info.Text(StateDiffID); id != "" {
+		return []string{id}
+	}
+	return nil
 }

@@ -35,6 +35,7 @@ const (
 	JUnitFile       = "junit.xml"               // where a JUnit report goes by itself
 	FingerprintFile = "resume_fingerprint.json" // what the run was configured with
 	Latest          = "latest"                  // beside the runs: a link that leads to the newest
+	ImportedDir     = "imported.podgrade"       // task directories and references of imported rows
 )
 
 // Sizes that reading is bounded by, in bytes, and the depth of nesting.
@@ -46,6 +47,8 @@ const (
 	MaxEnvelope = 1 << 20 // of a signature's file
 )
 
-// ofAgents tells whether a directory of that name holds what agents wrote, so
-// that nothing below it is a record or a row.
-func ofAgents(name string) bool { return name == ArtifactsDir || name == WorkspaceDraft }
+// ofAgents tells whether a directory of that name holds what agents wrote, or a
+// task's author, so that nothing below it is a record or a row.
+func ofAgents(name string) bool {
+	return name == ArtifactsDir || name == WorkspaceDraft || name == ImportedDir
+}

@@ -131,7 +131,7 @@ func (i Identity) elements() ([]string, error) {
 			return nil, fmt.Errorf("the row %q cannot name a directory", clip(i.String()))
 		case ofAgents(element):
 			// Whatever lies below is an agent's, and never read as a record.
-			return nil, fmt.Errorf("the row %q would lie in a directory named %s, which holds workspaces; give it another id", clip(i.String()), element)
+			return nil, fmt.Errorf("the row %q would lie in a directory named %s, which holds what is no row; give it another id", clip(i.String()), element)
 		}
 	}
 	return elements, nil

@@ -47,10 +47,6 @@ var gradeFields = map[string]Part{
 	FieldPostRunResults:  PartPostRun,
 }
 
-// importFacts are keys of environment_info that an import adds to a row which
-// came from elsewhere. Nobody has signed them: see Imported.
-var importFacts = []string{}
-
 // environmentParts are keys of environment_info that have a part of their own.
 var environmentParts = map[string]Part{
 	TaskDigest: PartTask,

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/tree"
+)
+
+// stock puts a state layer that came from elsewhere into the store: the archive
+// that stands for it, at the passed descriptor. What the layer is, and which
+// tools of its image it touches, is found out as for one that was made here:
+// nothing that came with it is believed.
+func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, answer *Reply) error {
+	if len(files) != 1 || r.Root == nil || r.Stock == nil || c.layers != nil {
+		return errors.New("to take a state layer in it needs one descriptor and what it lies above")
+	}
+	if err := c.standOn(*r.Root, r.Mounted); err != nil {
+		return err
+	}
+	defer func() {
+		closeLayers(c.layers)
+		c.layers = nil
+	}()
+	dir := filepath.Join(c.dir, "state")
+	layer := StateLayerDir(dir)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(layer, 0o755)); err != nil {
+		return fmt.Errorf("make the state layer: %w", err)
+	}
+	if err := unpackLayer(ctx, files[0], layer, r.Stock.Most); err != nil {
+		return treeFault("take the state layer in", err)
+	}
+	found, diffID, tools, err := c.canonical(ctx, layer, r.SearchPath)
+	if err != nil {
+		return treeFault("take the state layer in", err)
+	}
+	if diffPrefix+diffID != r.Stock.DiffID {
+		return &fault{err: fmt.Errorf("what it holds is the state layer %s%s, and not %s", diffPrefix, diffID, r.Stock.DiffID), workspace: true}
+	}
+	info := StateInfo{DiffID: r.Stock.DiffID, Entries: found.Entries, Bytes: found.Bytes, Image: r.Pin, Made: time.Now().UTC(), Replaced: tools.found, ReplacedMore: tools.more}
+	answer.State = &StateMade{StateInfo: info}
+	return s.store(dir, diffID, info)
+}
+
+// standOn opens what a layer lies above: layers of Podman's store, or an image
+// that Podman has mounted.
+func (c *cell) standOn(r Root, mounted string) error {
+	if mounted == "" {
+		if len(r.Layers) == 0 {
+			return errors.New("the image has no layers")
+		}
+		return c.holdLayers(r)
+	}
+	fd, err := unix.Open(mounted, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		c.layers = []layer{{dir: mounted, fd: fd}}
+	}
+	return err
+}
+
+func unpackLayer(ctx context.Context, archive int, dir string, most tree.Bound) error {
+	to, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	fd, err := unix.FcntlInt(uintptr(archive), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	from := os.NewFile(uintptr(fd), "archive")
+	defer from.Close()
+	whole := bufio.NewReaderSize(from, stageBuffer)
+	if err := tree.Unpack(ctx, whole, to, tree.UnpackOptions{Layer: true, Most: most}); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, whole) // whoever gives the archive sums it up to its end
+	return err
+}

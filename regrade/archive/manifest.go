@@ -1,0 +1,247 @@
+package archive
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Format and Version say what the file is. A reader refuses another version.
+const (
+	Format  = "podgrade-archive"
+	Version = 1
+)
+
+// Names of the first entries, which are no parts.
+const (
+	ManifestName = "podgrade-archive.json"
+	SumName      = "podgrade-archive.sha256"
+)
+
+// Bounds of what is read.
+const (
+	MaxManifest = 64 << 20 // bytes
+	MaxRows     = 100_000
+	MaxParts    = 1_000_000
+)
+
+// Manifest says what an archive holds.
+type Manifest struct {
+	Format  string  `json:"format"`
+	Version int     `json:"version"`
+	MadeBy  string  `json:"made_by"`
+	Run     string  `json:"run,omitempty"` // part with the files of the run; "": rows alone travel
+	Rows    []Row   `json:"rows"`
+	Images  []Image `json:"images"`
+	States  []State `json:"states"`
+	Parts   []Part  `json:"parts"` // in the order in which they follow
+}
+
+// Row is one row. Its parts are archives of trees (tree.Pack).
+type Row struct {
+	VariantID string   `json:"variant_id"`
+	TaskID    string   `json:"task_id"`
+	Replicate int      `json:"replicate"`
+	Files     string   `json:"files"`               // part: the files of the row directory
+	Workspace string   `json:"workspace,omitempty"` // part: its artifacts, owners and all
+	TaskDir   string   `json:"task_dir,omitempty"`  // part
+	Reference string   `json:"reference,omitempty"` // part
+	Image     string   `json:"image,omitempty"`     // id of one of the images
+	States    []string `json:"states,omitempty"`    // diff ids of states
+}
+
+// Image is an image whose blobs are among the parts.
+type Image struct {
+	ID       string `json:"id"`       // sum of its configuration, in hexadecimal
+	Manifest string `json:"manifest"` // sha256:..., of its manifest
+	Platform string `json:"platform"`
+}
+
+// State is a state layer, whose archive is the blob that its diff id names.
+type State struct {
+	DiffID   string `json:"diff_id"`
+	Image    string `json:"image"`              // id of what it lies above
+	Manifest string `json:"manifest,omitempty"` // of the image and the layer together, where the image is here
+	Entries  int    `json:"entries"`
+}
+
+// Part is one file of the archive.
+type Part struct {
+	Name    string `json:"name"`
+	Size    int64  `json:"size"`
+	SHA256  string `json:"sha256"`            // in hexadecimal
+	Entries int    `json:"entries,omitempty"` // of an archive of a tree
+}
+
+// partName is what names of parts look like: so short that each has one header.
+var partName = regexp.MustCompile(`^(oci-layout|index\.json|run\.tar|blobs/sha256/[0-9a-f]{64}|trees/[0-9a-f]{64}\.tar|rows/[0-9]{5}/(files|workspace)\.tar)$`)
+
+var (
+	sum    = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// maxPart is the largest size of one part, in bytes: what a header can say in
+// the form that is used here.
+const maxPart = 1 << 50
+
+// encode is the one text of a manifest.
+func (m *Manifest) encode() ([]byte, error) {
+	m.Format, m.Version = Format, Version
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	return append(text, '\n'), err
+}
+
+// Sum is the sum of the manifest's text, which names an archive.
+func (m *Manifest) Sum() (string, error) {
+	text, err := m.encode()
+	digest := sha256.Sum256(text)
+	return hex.EncodeToString(digest[:]), err
+}
+
+// ParseManifest reads the text of a manifest.
+func ParseManifest(text []byte) (*Manifest, error) {
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &kind); err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
+	}
+	if kind.Format != Format {
+		return nil, fmt.Errorf("its format is %q, and should be %s", clip(kind.Format), Format)
+	}
+	if kind.Version != Version {
+		return nil, fmt.Errorf("its version is %d, and this podgrade reads version %d", kind.Version, Version)
+	}
+	m := &Manifest{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(m); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows it")
+	}
+	return m, m.check()
+}
+
+func clip(s string) string {
+	const most = 100
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// check refuses a manifest that contradicts itself: what it names must be there,
+// once.
+func (m *Manifest) check() error {
+	if len(m.Rows) == 0 || len(m.Rows) > MaxRows || len(m.Parts) > MaxParts {
+		return fmt.Errorf("it has %d rows and %d parts", len(m.Rows), len(m.Parts))
+	}
+	parts := map[string]bool{}
+	for _, p := range m.Parts {
+		if !partName.MatchString(p.Name) || parts[p.Name] {
+			return fmt.Errorf("%q is no name of a part, or there twice", clip(p.Name))
+		}
+		if p.Size < 0 || p.Size > maxPart || !sum.MatchString(p.SHA256) || p.Entries < 0 {
+			return fmt.Errorf("the size, the sum or the entries of %s are wrong", p.Name)
+		}
+		if blob, ok := strings.CutPrefix(p.Name, blobDir); ok && blob != p.SHA256 {
+			return fmt.Errorf("%s has another sum than its name", p.Name)
+		}
+		parts[p.Name] = true
+	}
+	c := &checker{parts: parts, images: map[string]bool{}, states: map[string]bool{}, rows: map[string]bool{}}
+	return errors.Join(c.part("the run", m.Run, "run.tar"), c.all(m))
+}
+
+// blobDir is where the blobs of an OCI layout are.
+const blobDir = "blobs/sha256/"
+
+// BlobPart is the part that holds the blob of a digest (sha256:...).
+func BlobPart(digest string) string { return blobDir + strings.TrimPrefix(digest, "sha256:") }
+
+type checker struct{ parts, images, states, rows map[string]bool }
+
+// part refuses a name of a part that is not there, or not of its kind.
+func (c *checker) part(whose, name, kind string) error {
+	if name == "" {
+		return nil
+	}
+	if !c.parts[name] || !strings.HasPrefix(name, kind) && !strings.HasSuffix(name, kind) {
+		return fmt.Errorf("%s names the part %q, which is not there", whose, clip(name))
+	}
+	return nil
+}
+
+func (c *checker) all(m *Manifest) error {
+	for _, i := range m.Images {
+		if !sum.MatchString(i.ID) || !digest.MatchString(i.Manifest) || c.images[i.ID] {
+			return fmt.Errorf("the image %q is named wrongly, or twice", clip(i.ID))
+		}
+		if err := c.part("an image", BlobPart(i.Manifest), blobDir); err != nil {
+			return err
+		}
+		c.images[i.ID] = true
+	}
+	for _, s := range m.States {
+		if !digest.MatchString(s.DiffID) || !sum.MatchString(s.Image) || c.states[s.DiffID] || s.Entries < 0 {
+			return fmt.Errorf("the state layer %q is named wrongly, or twice", clip(s.DiffID))
+		}
+		if err := c.part("a state layer", BlobPart(s.DiffID), blobDir); err != nil {
+			return err
+		}
+		c.states[s.DiffID] = true
+	}
+	for _, r := range m.Rows {
+		if err := c.row(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) row(r Row) error {
+	key := fmt.Sprintf("%s/%s/%02d", r.VariantID, r.TaskID, r.Replicate)
+	if r.TaskID == "" || r.VariantID == "" || r.Replicate < 0 || c.rows[key] {
+		return fmt.Errorf("the row %q is named wrongly, or twice", clip(key))
+	}
+	c.rows[key] = true
+	if r.Files == "" {
+		return fmt.Errorf("the row %q has no files", clip(key))
+	}
+	for _, named := range []struct{ name, kind string }{
+		{r.Files, "/files.tar"}, {r.Workspace, "/workspace.tar"}, {r.TaskDir, "trees/"}, {r.Reference, "trees/"},
+	} {
+		if err := c.part("a row", named.name, named.kind); err != nil {
+			return err
+		}
+	}
+	for _, state := range r.States {
+		if !c.states[state] {
+			return fmt.Errorf("the row %q names a state layer that is not there", clip(key))
+		}
+	}
+	return nil
+}
+
+// Part finds a part by its name.
+func (m *Manifest) Part(name string) (Part, bool) {
+	i := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Name == name })
+	if i < 0 {
+		return Part{}, false
+	}
+	return m.Parts[i], true
+}

@@ -1,0 +1,431 @@
+package regrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"podgrade/isolation"
+	"podgrade/isolation/tree"
+	"podgrade/oci"
+	"podgrade/policy"
+	"podgrade/regrade/archive"
+	"podgrade/tasks/record"
+)
+
+// ImportEngines is what an import needs of the isolation layer. Nothing in it
+// opens a cell.
+type ImportEngines interface {
+	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)
+	HasState(diffID string) bool
+	// UnpackTree and StockState read archives, LoadImage an image's layout.
+	UnpackTree(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error
+	StockState(ctx context.Context, from *os.File, diffID string, image isolation.Image, most tree.Bound) error
+	LoadImage(ctx context.Context, layout string, pin oci.Pin) (isolation.Image, error)
+	// NoteState says that a row needs a state layer.
+	NoteState(diffID, row string) error
+	RemoveTree(ctx context.Context, dir *os.File) error
+	TempDir() (string, error)
+	Close() error
+}
+
+// ImportOptions say how an archive is taken in.
+type ImportOptions struct {
+	// Most is how many bytes an archive may have; 0: MostImported.
+	Most   int64
+	Start  func(context.Context) (ImportEngines, error)
+	Notice io.Writer // safe to print
+}
+
+// MostImported is how large an archive may be when nobody says otherwise, in
+// bytes.
+const MostImported = 100 << 30
+
+// ImportedRows is what an import put where.
+type ImportedRows struct {
+	Run     string   `json:"run"`     // the run directory
+	Rows    []string `json:"rows"`    // row directories, relative to it
+	Images  []string `json:"images"`  // ids of those that were loaded
+	Kept    []string `json:"kept"`    // ids of those that were there
+	States  []string `json:"states"`  // diff ids of those that were taken in
+	Archive string   `json:"archive"` // sum of the manifest
+}
+
+// Import puts the rows of an archive into a new run directory, their images into
+// Podman's store and their state layers into podgrade's. Every byte is compared
+// with the manifest first; then all is unpacked beside the run directory, which
+// gets its name last. The rows are as little trusted as any others.
+func Import(ctx context.Context, file, run string, o ImportOptions) (*ImportedRows, error) {
+	i := &importing{options: o, file: file, run: absolute(run), trees: map[string]carriedTree{}}
+	i.result = ImportedRows{Rows: []string{}, Images: []string{}, Kept: []string{}, States: []string{}}
+	if o.Most == 0 {
+		i.options.Most = MostImported
+	}
+	imported, err := i.do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, &Interrupted{What: "no run directory was made"}
+	}
+	return imported, err
+}
+
+type importing struct {
+	options ImportOptions
+	file    string
+	run     string
+	archive *archive.Reader
+	engines ImportEngines
+	stage   string // the run directory before it has its name
+	trees   map[string]carriedTree
+	result  ImportedRows
+	needs   map[string][]string // rows that need a state layer
+}
+
+// carriedTree is a task directory or a reference that was unpacked.
+type carriedTree struct{ name, digest string }
+
+func (i *importing) refuse(why error, do string) error {
+	return &Error{Kind: Refused, Tried: "import", On: i.file, Why: why, Do: do}
+}
+
+func (i *importing) failed(why error) error {
+	return &Error{Kind: Infrastructure, Tried: "import", On: i.file, Why: why, Do: "make room on the disk, and import it again"}
+}
+
+// damaged explains an error of the reader.
+func (i *importing) damaged(err error) error {
+	var damaged *archive.Damaged
+	switch {
+	case errors.As(err, &damaged):
+		return i.refuse(err, "get the file again from where it was exported; nothing of it was used")
+	case errors.Is(err, archive.ErrNoArchive):
+		return i.refuse(err, "name a file that podgrade export wrote")
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return i.failed(err)
+}
+
+func (i *importing) do(ctx context.Context) (*ImportedRows, error) {
+	file, err := openArchive(i.file)
+	if err != nil {
+		return nil, &Error{Kind: User, Tried: "import", On: i.file, Why: err, Do: "name a file that podgrade export wrote"}
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, i.failed(err)
+	}
+	if info.Size() > i.options.Most {
+		return nil, i.refuse(fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), i.options.Most), "raise the limit with --max-size")
+	}
+	if i.archive, err = archive.Open(file, info.Size()); err != nil {
+		return nil, i.damaged(err)
+	}
+	if err := i.checkPlaces(); err != nil {
+		return nil, err
+	}
+	if err := i.archive.Verify(ctx, nil); err != nil {
+		return nil, i.damaged(err)
+	}
+	if i.engines, err = i.options.Start(ctx); err != nil {
+		return nil, err
+	}
+	err = i.place(ctx)
+	if err = errors.Join(err, i.engines.Close()); err != nil {
+		return nil, err
+	}
+	return &i.result, nil
+}
+
+// openArchive opens a regular file: all of it is read before any of it is used.
+func openArchive(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil, errors.Join(errors.New("it is no regular file"), err)
+	}
+	return file, nil
+}
+
+// checkPlaces refuses what cannot be put anywhere.
+func (i *importing) checkPlaces() error {
+	if entries, err := os.ReadDir(i.run); err == nil && len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &Error{Kind: User, Tried: "make the run directory", On: i.run, Why: errors.Join(errors.New("something is there already"), err), Do: "name a new directory with -o"}
+	}
+	var paths []string
+	for _, row := range i.archive.Manifest.Rows {
+		paths = append(paths, idOf(row).String()+"/")
+	}
+	slices.Sort(paths)
+	for n := 1; n < len(paths); n++ {
+		if strings.HasPrefix(paths[n], paths[n-1]) {
+			return i.refuse(fmt.Errorf("the row %s would lie in the row %s", paths[n], paths[n-1]), "export the rows one by one")
+		}
+	}
+	var room unix.Statfs_t
+	parent := filepath.Dir(i.run)
+	if err := unix.Statfs(parent, &room); err != nil {
+		return &Error{Kind: User, Tried: "make the run directory", On: i.run, Why: err, Do: "make the directory that it lies in"}
+	}
+	var needed int64
+	for _, p := range i.archive.Manifest.Parts {
+		if strings.HasSuffix(p.Name, ".tar") {
+			needed += p.Size
+		}
+	}
+	if free := int64(room.Bavail) * room.Bsize; needed > free {
+		return &Error{Kind: Infrastructure, Tried: "make the run directory", On: i.run,
+			Why: fmt.Errorf("it takes up to %d bytes, and its disk has %d left", needed, free), Do: "make room, or name another place with -o"}
+	}
+	return nil
+}
+
+func idOf(row archive.Row) record.Identity {
+	return record.Identity{VariantID: row.VariantID, TaskID: row.TaskID, Replicate: row.Replicate}
+}
+
+// place puts everything in its place, the run directory last.
+func (i *importing) place(ctx context.Context) (err error) {
+	i.result.Archive, i.needs = i.archive.Sum, map[string][]string{}
+	if i.stage, err = os.MkdirTemp(filepath.Dir(i.run), "."+filepath.Base(i.run)+".*.tmp"); err != nil {
+		return i.failed(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, i.unstage(context.WithoutCancel(ctx)))
+		}
+	}()
+	if i.stage, err = filepath.EvalSymlinks(i.stage); err != nil {
+		return i.failed(err)
+	}
+	if part := i.archive.Manifest.Run; part != "" {
+		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true}); err != nil {
+			return err
+		}
+	}
+	for _, row := range i.archive.Manifest.Rows {
+		if err := i.row(ctx, row); err != nil {
+			return err
+		}
+	}
+	if err := i.summary(); err != nil {
+		return err
+	}
+	if err := i.images(ctx); err != nil {
+		return err
+	}
+	if err := i.states(ctx); err != nil {
+		return err
+	}
+	return i.name()
+}
+
+// unstage removes what was unpacked.
+func (i *importing) unstage(ctx context.Context) error {
+	dir, err := os.Open(i.stage)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return errors.Join(i.engines.RemoveTree(ctx, dir), os.Remove(i.stage))
+}
+
+// name gives the run directory its name. Only the caller may look into it: an
+// archive may hold programs with the set-user-id bit, which would be his.
+func (i *importing) name() error {
+	err := os.Chmod(i.stage, 0o700)
+	if err == nil {
+		err = os.Remove(i.run) // an empty directory
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = renameNew(i.stage, i.run)
+	}
+	if err != nil {
+		return i.failed(err)
+	}
+	i.result.Run = i.run
+	for state, rows := range i.needs {
+		for _, row := range rows {
+			if err := i.engines.NoteState(state, filepath.Join(i.run, row)); err != nil {
+				i.warn("the state layer " + state + " does not know the row " + row + ": " + err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+func (i *importing) warn(text string) {
+	fmt.Fprintf(i.options.Notice, "warning: %s\n", policy.Neutral(text))
+}
+
+// unpack makes the tree of a part in an empty directory. What it reads is
+// compared with the manifest again: the file may have changed meanwhile.
+func (i *importing) unpack(ctx context.Context, part, dir string, o tree.UnpackOptions) error {
+	p, _ := i.archive.Manifest.Part(part)
+	o.Most = tree.Bound{Entries: p.Entries, Bytes: p.Size}
+	to, err := isolation.OpenTree(dir)
+	if err != nil {
+		return i.failed(err)
+	}
+	defer to.Close()
+	err = i.stream(ctx, part, func(from *os.File) error { return i.engines.UnpackTree(ctx, from, to, o) })
+	if err != nil {
+		return fmt.Errorf("%s of %s: %w", part, policy.Neutral(i.file), err)
+	}
+	return nil
+}
+
+// stream lets somebody read a part.
+func (i *importing) stream(ctx context.Context, part string, read func(from *os.File) error) error {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return i.failed(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	copied := make(chan error, 1)
+	go func() {
+		err := i.archive.Copy(ctx, part, to)
+		to.Close()
+		copied <- err
+	}()
+	err = read(from)
+	// Who stopped reading must not leave the writer waiting.
+	from.Close()
+	copying := <-copied
+	var damaged *archive.Damaged
+	switch {
+	case errors.As(copying, &damaged):
+		return i.damaged(copying)
+	case err != nil:
+		return err
+	case copying != nil && !errors.Is(copying, unix.EPIPE):
+		return i.failed(copying)
+	}
+	return nil
+}
+
+// row unpacks a row into its place.
+func (i *importing) row(ctx context.Context, part archive.Row) error {
+	id := idOf(part)
+	row, err := record.Create(i.stage, id)
+	if err != nil {
+		return i.refuse(err, "nothing of it was used")
+	}
+	defer row.Close()
+	if entries, err := os.ReadDir(row.Dir); err != nil || len(entries) > 0 {
+		return i.refuse(errors.Join(fmt.Errorf("the files of the run lie where the row %s lies", id), err), "nothing of it was used")
+	}
+	if err := i.unpack(ctx, part.Files, row.Dir, tree.UnpackOptions{Plain: true}); err != nil {
+		return err
+	}
+	if part.Workspace != "" {
+		artifacts := filepath.Join(row.Dir, record.ArtifactsDir)
+		if err := os.Mkdir(artifacts, 0o700); err != nil {
+			return i.refuse(err, "nothing of it was used")
+		}
+		if err := i.unpack(ctx, part.Workspace, artifacts, tree.UnpackOptions{}); err != nil {
+			return err
+		}
+	}
+	if err := i.rewrite(ctx, row, part); err != nil {
+		return err
+	}
+	i.result.Rows = append(i.result.Rows, id.String())
+	for _, state := range part.States {
+		i.needs[state] = append(i.needs[state], id.String())
+	}
+	return nil
+}
+
+// rewrite says in the record where things are now. All else keeps its bytes.
+func (i *importing) rewrite(ctx context.Context, row *record.Row, part archive.Row) error {
+	rec, _, err := row.Read()
+	if err == nil && (rec.TaskID != part.TaskID || rec.VariantID != part.VariantID) {
+		err = fmt.Errorf("its record is of %s/%s", rec.VariantID, rec.TaskID)
+	}
+	if err != nil {
+		return i.refuse(fmt.Errorf("the row %s: %w", idOf(part), err), "nothing of it was used")
+	}
+	for _, key := range record.ImportFacts() {
+		rec.Environment.Delete(key)
+	}
+	rec.Environment.Set(record.Imported, i.archive.Sum)
+	for _, carried := range []struct{ part, dir, digest string }{
+		{part.TaskDir, record.TaskDir, record.TaskDirDigest}, {part.Reference, record.ReferenceDir, record.ReferenceDirDigest},
+	} {
+		if carried.part == "" {
+			continue
+		}
+		put, err := i.carry(ctx, carried.part)
+		if err != nil {
+			return err
+		}
+		rec.Environment.Set(carried.dir, put.name)
+		rec.Environment.Set(carried.digest, put.digest)
+	}
+	if err := row.Write(record.TaskFile, rec.Bytes()); err != nil {
+		return i.failed(err)
+	}
+	return nil
+}
+
+// carry unpacks a task directory or a reference, once.
+func (i *importing) carry(ctx context.Context, part string) (carriedTree, error) {
+	if put, done := i.trees[part]; done {
+		return put, nil
+	}
+	p, _ := i.archive.Manifest.Part(part)
+	put := carriedTree{name: p.SHA256}
+	dir := filepath.Join(i.stage, record.ImportedDir, put.name)
+	if err := os.Mkdir(filepath.Dir(dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return put, i.failed(err)
+	}
+	if info, err := os.Lstat(filepath.Dir(dir)); err != nil || !info.IsDir() {
+		return put, i.refuse(errors.Join(errors.New("the files of the run lie where task directories are put"), err), "nothing of it was used")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return put, i.refuse(err, "nothing of it was used")
+	}
+	if err := i.unpack(ctx, part, dir, tree.UnpackOptions{Plain: true}); err != nil {
+		return put, err
+	}
+	var err error
+	if put.digest, err = treeDigest(dir, nil, nil); err != nil {
+		return put, i.failed(err)
+	}
+	i.trees[part] = put
+	return put, nil
+}
+
+// summary gives rows that travel alone the summary of a run.
+func (i *importing) summary() error {
+	root, err := os.OpenRoot(i.stage)
+	if err != nil {
+		return i.failed(err)
+	}
+	defer root.Close()
+	if _, err := root.Lstat(record.RunFile); err == nil {
+		return nil
+	}
+	s, _, err := record.Rebuild(i.stage)
+	if err == nil {
+		s.RunID = filepath.Base(i.run)
+		err = s.Write(i.stage)
+	}
+	if err != nil {
+		return i.failed(err)
+	}
+	return nil
+}
