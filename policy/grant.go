@@ -53,9 +53,9 @@ func (g Grant) String() string {
 	return text
 }
 
-// mostShown bounds what a page shows of one value, in characters. Nobody reads
-// more, and how much is left out is said; the JSON form holds all of it.
-const mostShown = 400
+// mostShown bounds what a page shows of one value, in characters. How much is left
+// out is said, and the JSON form holds all of it.
+const mostShown = 4000
 
 // Page lists grants for a person: the commands counted apart from the rest.
 func Page(grants []Grant) string {

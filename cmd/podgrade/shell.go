@@ -30,6 +30,7 @@ func shellCommand() *cli.Command {
 		Description:  shellHelp,
 		Flags:        gradeFlags(),
 		OnUsageError: usageError,
+		Before:       takeDotenv, // as evaluate
 		Action:       openShell,
 	}
 }

@@ -31,6 +31,7 @@ func trustShowCommand() *cli.Command {
 		Description:  trustShowHelp,
 		Flags:        append(planFlags(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}),
 		OnUsageError: usageError,
+		Before:       takeDotenv, // as evaluate, so that both see the same variables
 		Action:       showTrust,
 	}
 }
