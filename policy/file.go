@@ -62,6 +62,9 @@ func DefaultFile() string {
 // OpenDefault reads the policy file of the user; nil when there is none.
 func OpenDefault() (*File, error) {
 	name := DefaultFile()
+	if _, err := os.UserConfigDir(); name == "" && os.Getenv("XDG_CONFIG_HOME") != "" {
+		return nil, err // what it denies must not be lost in silence
+	}
 	if name == "" {
 		return nil, nil
 	}

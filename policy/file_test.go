@@ -136,6 +136,10 @@ func TestAPolicyFileOfSomebodyElseIsRefused(t *testing.T) {
 	if _, err := OpenFile(big); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("2 GB: %v", err)
 	}
+	t.Setenv("XDG_CONFIG_HOME", "relative")
+	if _, err := OpenDefault(); err == nil {
+		t.Error("a directory that nobody can find holds no policy file, they say")
+	}
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	if f, err := OpenDefault(); f != nil || err != nil {
 		t.Errorf("without a file: %v %v", f, err)

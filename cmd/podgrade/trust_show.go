@@ -11,7 +11,8 @@ import (
 )
 
 const trustShowHelp = `Shows all that a grade of the row in ROW would use beyond the seal of its cell,
-what it does not get, and the plan's hash. With that hash
+what it does not get, and the plan's hash. Of a run RUN, or of several rows, it
+shows each plan once, with the rows that have it. With that hash
 
   podgrade evaluate ROW --accept-plan HASH
 
@@ -26,8 +27,8 @@ the policy file denies it, or the command line is wrong.`
 func trustShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "show",
-		Usage:        "show what a grade of a row would ask for",
-		ArgsUsage:    "ROW",
+		Usage:        "show what a grade of rows would ask for",
+		ArgsUsage:    "ROW... | RUN...",
 		Description:  trustShowHelp,
 		Flags:        append(planFlags(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}),
 		OnUsageError: usageError,
@@ -38,7 +39,7 @@ func trustShowCommand() *cli.Command {
 
 // shownPlan is what trust show prints as JSON.
 type shownPlan struct {
-	Row      string        `json:"row"`
+	Rows     []string      `json:"rows"`
 	SHA256   string        `json:"sha256"` // what --accept-plan takes
 	Phase    string        `json:"phase"`
 	Place    policy.Place  `json:"place"`
@@ -55,35 +56,94 @@ type shownGrant struct {
 	Accepted bool `json:"accepted"`
 }
 
+// askedOf is a plan and the rows that have it.
+type askedOf struct {
+	policy.Asked
+	rows []string
+}
+
 func showTrust(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return usage(c, "trust show takes one row directory, and %d arguments were given", c.NArg())
+	if c.NArg() == 0 {
+		return usage(c, "trust show takes a row or a run directory, and no argument was given")
 	}
 	options, err := planOptions(c)
 	if err != nil {
 		return err
 	}
-	row, err := regrade.OpenRow(c.Args().First())
-	if err != nil {
+	targets := regrade.Targets(c.Args().Slice())
+	var plans []*askedOf
+	var results []regrade.Graded
+	code := regrade.ExitPassed
+	for _, target := range targets {
+		asked, err := lookAt(target, options)
+		if err != nil && len(targets) == 1 {
+			return err
+		}
+		if err != nil {
+			results = append(results, regrade.Graded{Dir: target.Dir, Err: err})
+			code = max(code, regrade.ExitCode(err))
+			continue
+		}
+		plans = addPlan(plans, target.Dir, asked)
+	}
+	if err := showPlans(c, plans, len(targets) == 1); err != nil {
 		return err
 	}
-	defer row.Close()
-	asked, err := regrade.Asks(row, options)
-	if err != nil {
-		return err
-	}
-	if c.Bool("json") {
-		return printJSON(c.App.Writer, shown(c.Args().First(), asked))
-	}
-	return printAsked(c, asked)
+	return ended(code, regrade.Failures(results))
 }
 
-func shown(row string, asked policy.Asked) shownPlan {
-	plan := asked.Plan
-	made := shownPlan{Row: row, SHA256: plan.Hash(), Phase: string(plan.Phase), Place: plan.Place, Absent: plan.Absent(), SignedBy: asked.SignedBy,
+func lookAt(target regrade.Target, o regrade.Options) (policy.Asked, error) {
+	if target.Err != nil {
+		return policy.Asked{}, target.Err
+	}
+	row, err := regrade.OpenRow(target.Dir)
+	if err != nil {
+		return policy.Asked{}, err
+	}
+	defer row.Close()
+	return regrade.Asks(row, o)
+}
+
+// addPlan adds a row to those of its plan. Rows that are signed by others have
+// others to answer for them.
+func addPlan(plans []*askedOf, row string, asked policy.Asked) []*askedOf {
+	for _, known := range plans {
+		if known.SignedBy == asked.SignedBy && known.Plan.Hash() == asked.Plan.Hash() {
+			known.rows = append(known.rows, row)
+			return plans
+		}
+	}
+	return append(plans, &askedOf{asked, []string{row}})
+}
+
+func showPlans(c *cli.Context, plans []*askedOf, single bool) error {
+	if c.Bool("json") {
+		list := []shownPlan{}
+		for _, p := range plans {
+			list = append(list, p.shown())
+		}
+		if single {
+			return printJSON(c.App.Writer, list[0])
+		}
+		return printJSON(c.App.Writer, list)
+	}
+	for i, p := range plans {
+		if !single {
+			fmt.Fprintf(c.App.Writer, "%s%s: %s\n", []string{"", "\n"}[min(i, 1)], count(len(p.rows), "row"), policy.Neutral(names(p.rows)))
+		}
+		if err := printAsked(c, p.Asked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *askedOf) shown() shownPlan {
+	plan := p.Plan
+	made := shownPlan{Rows: p.rows, SHA256: plan.Hash(), Phase: string(plan.Phase), Place: plan.Place, Absent: plan.Absent(), SignedBy: p.SignedBy,
 		Grants: []shownGrant{}, Canonical: string(plan.Canonical())}
 	for _, g := range plan.Grants {
-		made.Grants = append(made.Grants, shownGrant{g, !slices.Contains(asked.Open, g)})
+		made.Grants = append(made.Grants, shownGrant{g, !slices.Contains(p.Open, g)})
 	}
 	return made
 }
