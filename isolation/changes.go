@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 )
@@ -37,11 +35,10 @@ func (c *cell) Changes(ctx context.Context, bound Bound, take func(Change, io.Re
 func (c *cell) changes(ctx context.Context, bound Bound, take func(Change, io.Reader) error) (changed Changed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changesGrace)
 	defer cancel()
-	fd, err := unix.Open(c.order.Workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := openPath(c.order.Workspace)
 	if err != nil {
 		return changed, err
 	}
-	dir := os.NewFile(uintptr(fd), c.order.Workspace)
 	defer dir.Close()
 	from, to, err := os.Pipe()
 	if err != nil {

@@ -2,6 +2,8 @@ package isolation
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -129,9 +131,18 @@ func (ordinary) scope() string { return "systemd-run --user --scope -p Delegate=
 
 func (ordinary) close() {}
 
-// openPath opens a directory without reading it, which only its owner may do.
+// openPath opens a directory without reading it, which only its owner may do. The
+// path was resolved when it was found to lie where it may: a link that has taken
+// the place of one of its directories since then is not followed.
 func openPath(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel, or a filter, without it
+		fd, err = unix.Open(path, flags|unix.O_NOFOLLOW, 0)
+	case errors.Is(err, unix.ELOOP):
+		err = fmt.Errorf("a link has taken its place, or that of a directory above it: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

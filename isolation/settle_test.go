@@ -237,7 +237,7 @@ func TestAKilledPodgradesWorkspaceIsGivenBack(t *testing.T) {
 			case "removal":
 				h := start(t, options(t)) // which knows nothing of it
 				defer h.Close()
-				dir := openPath(t, workspace)
+				dir := openDir(t, workspace)
 				if err := h.RemoveTree(ctx(t), dir); err != nil {
 					t.Fatal(err)
 				}
@@ -259,7 +259,7 @@ func TestAKilledPodgradesWorkspaceIsGivenBack(t *testing.T) {
 	}
 }
 
-func openPath(t *testing.T, path string) *os.File {
+func openDir(t *testing.T, path string) *os.File {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -399,7 +399,7 @@ func TestDeepAndClosedWorkspacesAreGraded(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := host(t).RemoveTree(ctx(t), openPath(t, o.Workspace)); err != nil {
+		if err := host(t).RemoveTree(ctx(t), openDir(t, o.Workspace)); err != nil {
 			t.Error(err)
 		}
 		os.Chmod(o.Workspace, 0o700)
