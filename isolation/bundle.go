@@ -228,7 +228,7 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 		if err != nil {
 			return nil, err
 		}
-		err = c.startRuntime(ctx, raw, c.host.filters.find(spec))
+		err = c.startRuntime(ctx, spec, raw)
 		if err == nil {
 			if err = c.greet(ctx); err != nil {
 				c.host.filters.forget(spec)
@@ -244,7 +244,11 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 	}
 }
 
-func (c *cell) startRuntime(ctx context.Context, spec, filter []byte) error {
+func (c *cell) startRuntime(ctx context.Context, spec *specs.Spec, raw []byte) error {
+	request, err := c.host.filters.start(spec, raw)
+	if err != nil {
+		return err
+	}
 	theirs, err := c.channel()
 	if err != nil {
 		return err
@@ -259,7 +263,7 @@ func (c *cell) startRuntime(ctx context.Context, spec, filter []byte) error {
 		defer group.Close()
 		files = append(slices.Clone(files), group)
 	}
-	_, err = c.ask(ctx, worker.Request{Op: worker.OpStart, Spec: spec, Filter: filter}, files...)
+	_, err = c.ask(ctx, request, files...)
 	return err
 }
 

@@ -24,13 +24,19 @@ import (
 // podgrade takes. A filter is kept only once a cell with it was verified, and
 // whatever filter a cell is given, it is verified again.
 //
-// The zero value keeps nothing.
+// The zero value keeps none on the disk.
 type filters struct {
 	dir   string // "": there is none
 	maker string // what compiles filters: the runtime's file and the kernel
 
-	mu   sync.Mutex
-	used map[string]bool // given to our worker, which keeps them
+	mu    sync.Mutex
+	state map[string]*filterState // by the profile's name
+}
+
+// filterState is how far the filter of one profile has come.
+type filterState struct {
+	given bool // to our worker, from the disk
+	known bool // to our worker, and verified: it needs no profile any more
 }
 
 // filterAge is how long a filter is used: what compiles it is a library of the
@@ -44,7 +50,7 @@ func newFilters(runtime string) *filters {
 	if errors.Join(err, makerErr) != nil || !worker.IsCrun(runtime) {
 		return &filters{}
 	}
-	return &filters{dir: filepath.Join(cache, "podgrade", "filters"), maker: maker, used: map[string]bool{}}
+	return &filters{dir: filepath.Join(cache, "podgrade", "filters"), maker: maker}
 }
 
 // makerOf tells one build of a runtime on one kernel from another.
@@ -62,37 +68,59 @@ func makerOf(runtime string) (string, error) {
 		unix.ByteSliceToString(kernel.Release[:]), unix.ByteSliceToString(kernel.Machine[:])), nil
 }
 
-// file is where the filter of a specification is kept; "": nowhere.
-func (f *filters) file(spec *specs.Spec) string {
-	if f.dir == "" || spec.Linux == nil || spec.Linux.Seccomp == nil {
-		return ""
-	}
+// of returns the name of a specification's profile and the state of its filter.
+// f.mu is held.
+func (f *filters) of(spec *specs.Spec) (string, *filterState) {
 	profile, err := json.Marshal(spec.Linux.Seccomp)
-	if err != nil {
-		return ""
+	if spec.Linux.Seccomp == nil || err != nil {
+		return "", &filterState{}
 	}
 	sum := sha256.Sum256(append(profile, f.maker...))
-	return filepath.Join(f.dir, hex.EncodeToString(sum[:]))
+	name := hex.EncodeToString(sum[:])
+	if f.state == nil {
+		f.state = map[string]*filterState{}
+	}
+	if f.state[name] == nil {
+		f.state[name] = &filterState{}
+	}
+	return name, f.state[name]
 }
 
-// find returns the filter for a cell, once: the worker keeps it then. None is
-// found where the file is not as keep writes it.
-func (f *filters) find(spec *specs.Spec) []byte {
-	name := f.file(spec)
-	if name == "" {
-		return nil
-	}
+// start asks the worker to start a cell on a specification, whose text is raw.
+func (f *filters) start(spec *specs.Spec, raw []byte) (worker.Request, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.used[name] {
+	name, state := f.of(spec)
+	r := worker.Request{Op: worker.OpStart, Spec: raw, Profile: name}
+	if name == "" {
+		return r, nil
+	}
+	if state.known {
+		with, linux := *spec, *spec.Linux
+		linux.Seccomp, with.Linux = nil, &linux
+		var err error
+		r.Spec, err = json.Marshal(with)
+		return r, err
+	}
+	if !state.given {
+		r.Filter = f.read(name)
+		state.given = r.Filter != nil
+	}
+	return r, nil
+}
+
+// read returns a filter that was kept. None is found where the file is not as
+// keep writes it.
+func (f *filters) read(name string) []byte {
+	if f.dir == "" {
 		return nil
 	}
-	f.used[name] = true
-	info, err := os.Lstat(name)
+	file := filepath.Join(f.dir, name)
+	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 || time.Since(info.ModTime()) > filterAge || info.Size() > worker.MaxFilter+sha256.Size {
 		return nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(file)
 	if err != nil || len(text) <= sha256.Size {
 		return nil
 	}
@@ -103,10 +131,21 @@ func (f *filters) find(spec *specs.Spec) []byte {
 	return filter
 }
 
-// keep writes the filter of a verified cell. That it cannot costs time only.
-func (f *filters) keep(spec *specs.Spec, filter []byte) {
-	name := f.file(spec)
-	if name == "" || len(filter) == 0 || os.MkdirAll(f.dir, 0o700) != nil {
+// verified notes that a cell is what its specification asks for. compiled is the
+// filter that the runtime compiled for it, where it did.
+func (f *filters) verified(spec *specs.Spec, compiled []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name, state := f.of(spec)
+	state.known = state.known || state.given || len(compiled) > 0
+	if len(compiled) > 0 {
+		f.keep(name, compiled)
+	}
+}
+
+// keep writes a filter. That it cannot costs time only.
+func (f *filters) keep(name string, filter []byte) {
+	if f.dir == "" || os.MkdirAll(f.dir, 0o700) != nil {
 		return
 	}
 	f.removeOld()
@@ -117,7 +156,7 @@ func (f *filters) keep(spec *specs.Spec, filter []byte) {
 	sum := sha256.Sum256(filter)
 	_, err = file.Write(append(sum[:], filter...))
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), name)
+		err = os.Rename(file.Name(), filepath.Join(f.dir, name))
 	}
 	if err != nil {
 		os.Remove(file.Name())
@@ -127,8 +166,13 @@ func (f *filters) keep(spec *specs.Spec, filter []byte) {
 // forget removes the filter of a cell that did not come to be: were it the
 // filter's fault, every podgrade would meet it.
 func (f *filters) forget(spec *specs.Spec) {
-	if name := f.file(spec); name != "" {
-		os.Remove(name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if name, state := f.of(spec); name != "" {
+		*state = filterState{}
+		if f.dir != "" {
+			os.Remove(filepath.Join(f.dir, name))
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
 			Do: "check the OCI runtime " + c.host.runtime.Path}
 	}
 	c.made.Verified = true
-	c.host.filters.keep(spec, reply.Filter)
+	c.host.filters.verified(spec, reply.Filter)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +37,7 @@ type cell struct {
 	made      int               // how often the root was made: again after a command ended the cell
 	starts    int               // how often the runtime was started
 	spec      *specs.Spec
+	compiles  string // the seccomp profile whose filter the runtime compiles for it; "": none
 	runtime   <-chan syscall.WaitStatus
 	pid       int        // of the runtime
 	adopted   *adopted   // a container of Podman
@@ -256,7 +256,7 @@ func (c *cell) bindEtc() error {
 }
 
 // startCell writes the specification and starts the runtime on it.
-func (s *server) startCell(c *cell, spec json.RawMessage, filter []byte, files []int) error {
+func (s *server) startCell(c *cell, r Request, files []int) error {
 	if len(files) != 3 && len(files) != 4 || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
 	}
@@ -264,18 +264,22 @@ func (s *server) startCell(c *cell, spec json.RawMessage, filter []byte, files [
 	if len(files) == 4 {
 		group = files[3]
 	}
-	if err := c.readSpec(spec); err != nil {
+	if err := c.readSpec(r.Spec); err != nil {
 		return err
 	}
 	if err := c.bindEtc(); err != nil {
 		return err
 	}
-	bare, spec, err := c.withoutResources(spec)
+	bare, spec, err := c.withoutResources(r.Spec)
+	compiled := false
 	if err == nil {
-		spec, err = s.filter.use(spec, bare, filter)
+		spec, compiled, err = s.filter.use(spec, bare, r.Profile, r.Filter)
 	}
 	if err != nil {
 		return err
+	}
+	if c.compiles = ""; !compiled {
+		c.compiles = r.Profile
 	}
 	if err := os.WriteFile(c.specFile(), spec, 0o600); err != nil {
 		return fmt.Errorf("write the specification: %w", err)

@@ -18,7 +18,9 @@ func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 	if !c.runs() || c.spec == nil {
 		return fmt.Errorf("cell %s does not run", c.name)
 	}
-	answer.Filter = s.filter.keep(s.settings.Run, c.container(), c.spec)
+	if c.compiles != "" {
+		answer.Filter = s.filter.keep(s.settings.Run, c.container(), c.compiles)
+	}
 	pid, err := c.awaitInitPID()
 	if err != nil {
 		return err

@@ -321,7 +321,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpHome:
 		return c.home(r, answer)
 	case OpStart:
-		return s.startCell(c, r.Spec, r.Filter, files)
+		return s.startCell(c, r, files)
 	case OpMeasure:
 		return s.measure(ctx, c, answer)
 	case OpStopped:

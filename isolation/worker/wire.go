@@ -62,7 +62,8 @@ type Request struct {
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory, and with what is shown of it where that is given
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
-	Filter     []byte          `json:"filter,omitempty"`      // OpStart: the specification's seccomp filter, compiled; none: the runtime compiles it
+	Profile    string          `json:"profile,omitempty"`     // OpStart: a name of the specification's seccomp profile, which it may leave out once its filter is known
+	Filter     []byte          `json:"filter,omitempty"`      // OpStart: the profile's filter, compiled; none: the runtime compiles it, or it is known
 	Dir        string          `json:"dir,omitempty"`         // OpLook: where the image is mounted
 	PID        int             `json:"pid,omitempty"`         // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
 	Image      *RootFacts      `json:"image,omitempty"`       // OpAdopt: what OpLook found, without its files

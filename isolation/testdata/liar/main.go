@@ -27,16 +27,21 @@ func main() {
 }
 
 func run() error {
-	here := filepath.Dir(os.Args[0])
-	real, err := os.ReadFile(filepath.Join(here, "runtime"))
+	real, err := os.ReadFile(beside("runtime"))
 	if err != nil {
 		return err
 	}
-	lie, err := os.ReadFile(filepath.Join(here, "lie"))
+	lie, err := os.ReadFile(beside("lie"))
 	if err != nil {
 		return err
 	}
-	if bundle := bundleOf(os.Args[1:]); bundle != "" && len(lie) > 0 {
+	bundle := bundleOf(os.Args[1:])
+	if bundle != "" && len(lie) == 0 {
+		if err := change(filepath.Join(bundle, "config.json"), remember); err != nil {
+			return err
+		}
+	}
+	if bundle != "" && len(lie) > 0 {
 		tell, known := lies[string(lie)]
 		if !known {
 			return fmt.Errorf("there is no lie %q", lie)
@@ -47,6 +52,21 @@ func run() error {
 	}
 	path := string(real)
 	return syscall.Exec(path, append([]string{path}, os.Args[1:]...), os.Environ())
+}
+
+// beside is a file in the directory of this program.
+func beside(name string) string { return filepath.Join(filepath.Dir(os.Args[0]), name) }
+
+// remember keeps the system call profile of an honest container for a lie.
+func remember(s *specs.Spec) error {
+	if s.Linux.Seccomp == nil {
+		return nil
+	}
+	text, err := json.Marshal(s.Linux.Seccomp)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(beside("profile"), text, 0o600)
 }
 
 // bundleOf is the directory that a container is made of, when one is made.
@@ -175,9 +195,19 @@ func filter(s *specs.Spec, f *specs.LinuxSeccomp) error {
 	return nil
 }
 
-// let allows one more system call.
+// let allows one more system call than the profile of an earlier container:
+// what has a compiled filter has no profile.
 func let(s *specs.Spec, name string) error {
 	f := s.Linux.Seccomp
+	if f == nil {
+		text, err := os.ReadFile(beside("profile"))
+		if err == nil {
+			err = json.Unmarshal(text, &f)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for i := range f.Syscalls {
 		f.Syscalls[i].Names = drop(f.Syscalls[i].Names, name)
 	}
