@@ -186,7 +186,8 @@ func (h *Host) LoadImage(ctx context.Context, layout string, pin oci.Pin) (Image
 	// Podman 4.3 names the image after the path, which must be a name too.
 	said := &tail{max: 4 << 10}
 	base := filepath.Base(layout)
-	code, err := h.execInsideAt(ctx, filepath.Dir(layout), []string{h.podman, "pull", "--quiet", "oci:" + base}, podmanEnv(), nil, io.Discard, said)
+	pull := []string{h.podman, "pull", "--quiet", "oci:" + base}
+	code, err := h.execInsideAt(ctx, filepath.Dir(layout), pull, podmanEnv(), nil, io.Discard, said)
 	if err == nil && code != 0 {
 		err = saidByPodman(errors.New(said.String()))
 	}

@@ -110,6 +110,9 @@ func (i *importing) states(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(image.References) > 0 {
+			image.Pin.Reference = image.References[0]
+		}
 		part := archive.BlobPart(state.DiffID)
 		p, _ := i.archive.Manifest.Part(part)
 		// Whiteouts of whole directories come beside the entries that are counted.

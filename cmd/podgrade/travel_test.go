@@ -138,6 +138,7 @@ func TestRowsTravel(t *testing.T) {
 	s.podgrade(0, "export", "r", "-o", "again.tar", "--allow-recorded-paths")
 	s.podgrade(0, "export", "r/"+sceneRow, "-o", "row.tar", "--allow-recorded-paths")
 	s.podgrade(2, "export", "r", "-o", "run.tar", "--allow-recorded-paths") // never replaced
+	fullDiskKeepsNothing(t, s)
 	run, err := os.ReadFile(filepath.Join(s.dir, "run.tar"))
 	if err != nil {
 		t.Fatal(err)
@@ -285,4 +286,25 @@ func travelsOn(t *testing.T, other *stranger) {
 	other.podgrade(0, "import", "on.tar", "-o", "on")
 	other.podgrade(1, "evaluate", "row/"+sceneRow, trusting)
 	other.podgrade(1, "evaluate", "on/"+sceneRow, trusting)
+}
+
+// A disk that is full keeps no half of an archive.
+func fullDiskKeepsNothing(t *testing.T, s *scene) {
+	t.Helper()
+	disk := os.Getenv("PODGRADE_TEST_SMALL_DISK")
+	if disk == "" {
+		t.Fatal("PODGRADE_TEST_SMALL_DISK is not set: run `make test`")
+	}
+	room := filepath.Join(disk, "taken")
+	if err := os.WriteFile(room, make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(room)
+	_, said := s.podgrade(1, "export", "r", "-o", filepath.Join(disk, "run.tar"), "--allow-recorded-paths")
+	if !strings.Contains(said, "no space left on device") || !strings.Contains(said, "make room") {
+		t.Errorf("a full disk: %s", said)
+	}
+	if left, err := os.ReadDir(disk); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
 }
