@@ -206,3 +206,17 @@ func TestAYesAtATerminalGrades(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, shown)
 	}
 }
+
+// TestAResumeGradesByThePlanThatWasAccepted: with --accept-plan a run that is gone
+// on with grades no row that asks for anything else, whoever wrote the task file.
+func TestAResumeGradesByThePlanThatWasAccepted(t *testing.T) {
+	s := executed(t, "cat >made", passing)
+	before := s.text(rowRecord)
+	out, said := s.podgrade(1, "run", "task.yaml", "--run-dir", "r", "--resume", "--accept-plan", strings.Repeat("0", 64))
+	_, hash, found := strings.Cut(out+said, "another plan was accepted than what is asked for now, which is ")
+	if !found || s.text(rowRecord) != before {
+		t.Fatalf("%s%s", out, said)
+	}
+	s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume", "--accept-plan", hash[:64])
+	s.is(row, "SUCCESS", 1)
+}
