@@ -85,12 +85,29 @@ func (t *terms) grading(r Request) error {
 			t.hook(hook, r)
 		}
 	}
+	t.reinstalls(r)
 	if r.Place == InCell {
 		if err := t.cell(r); err != nil {
 			return err
 		}
 	}
 	return t.paths(r)
+}
+
+// reinstalls adds the packages that a grade installs again, for its commands: a
+// grade that runs none needs none. A block without packages asks for nothing.
+func (t *terms) reinstalls(r Request) {
+	if !t.runs {
+		return
+	}
+	if block := r.Task.Sandbox.Python; r.LostVenv && block != nil && len(block.EnvPackages) > 0 {
+		t.setup.Python = block
+		t.packages(block, "sandbox.python", r.Place)
+	}
+	if block := r.Task.Sandbox.Node; r.LostNodeModules && block != nil && len(block.EnvPackages) > 0 {
+		t.setup.Node = block
+		t.packages(block, "sandbox.node", r.Place)
+	}
 }
 
 // hook adds one command of post_run. What the operator runs after every row is

@@ -86,6 +86,19 @@ func TestGrants(t *testing.T) {
 			r.Task.PostRun = []tasks.PostRun{{Command: "rm x"}}
 			r.PostRunDone = true
 		}, "image=image:1; capabilities=...; path=...; variable=API_KEY; command=test -f x"},
+		{"packages that were lost", func(r *Request) {
+			r.Task.Sandbox.Python, r.Task.Sandbox.Node = &tasks.Packages{EnvPackages: []string{"a", "b"}}, &tasks.Packages{EnvPackages: []string{"c"}}
+			r.LostVenv = true
+		}, "image=image:1; capabilities=...; path=...; variable=API_KEY; command=test -f x; command=install a b"},
+		{"lost packages that no command needs", func(r *Request) {
+			r.Task.SuccessCriteria = tasks.Criteria{file}
+			r.Task.Sandbox.Python = &tasks.Packages{EnvPackages: []string{"a"}}
+			r.LostVenv = true
+		}, "image=image:1; capabilities=..."},
+		{"no packages", func(r *Request) {
+			r.Task.Sandbox.Python, r.Task.Sandbox.Node = &tasks.Packages{}, nil
+			r.LostVenv, r.LostNodeModules = true, true
+		}, "image=image:1; capabilities=...; path=...; variable=API_KEY; command=test -f x"},
 		{"pre_run is not run again", func(r *Request) { r.Task.PreRun = []tasks.PreRun{{Command: "setup"}} },
 			"image=image:1; capabilities=...; path=...; variable=API_KEY; command=test -f x"},
 		{"judges", func(r *Request) {

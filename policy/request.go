@@ -58,6 +58,10 @@ type Request struct {
 	// Passed names the host variables that the agent's cell had; nil: the
 	// record does not say.
 	Passed *[]string
+	// LostVenv and LostNodeModules: the workspace has no longer what the run had
+	// installed packages into, for no doing of the agent's, so that the grade
+	// installs them again (spec/regrade.md 1.5).
+	LostVenv, LostNodeModules bool
 	// PostRunDone: the record holds results of post_run, so that this grade
 	// does not run it again.
 	PostRunDone bool

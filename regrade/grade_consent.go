@@ -117,6 +117,8 @@ func (g *grading) request() (policy.Request, error) {
 		RunDir:          g.run(),
 		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
+		LostVenv:        g.lost(venvDir),
+		LostNodeModules: g.lost(nodeDir),
 		SignedBy:        g.signedBy(place),
 		Passed:          passed(g.record.Environment),
 		Baseline:        g.options.Answer.Policy.Baseline(),

@@ -42,7 +42,8 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	}
 	if g.accepted.Place() == policy.OnHost {
 		spot.open = func(ctx context.Context) (isolation.Cell, error) {
-			return g.checkedCell(engines.OpenOnHost(ctx, order))
+			cell, err := g.checkedCell(engines.OpenOnHost(ctx, order))
+			return g.provisioned(ctx, spot, cell, err)
 		}
 		return spot, "", nil
 	}
@@ -57,7 +58,10 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	if unpinned != record.Drift { // a state layer lies over its own image only
 		order.State = g.accepted.State()
 	}
-	spot.open = func(ctx context.Context) (isolation.Cell, error) { return g.checkedCell(engines.Open(ctx, order)) }
+	spot.open = func(ctx context.Context) (isolation.Cell, error) {
+		cell, err := g.checkedCell(engines.Open(ctx, order))
+		return g.provisioned(ctx, spot, cell, err)
+	}
 	return spot, unpinned, nil
 }
 

@@ -28,15 +28,20 @@ func (g *grading) gaps() []string {
 	for _, installed := range []struct {
 		what     string
 		packages *tasks.Packages
+		again    *tasks.Packages // what this grade installs
 		dir      string
 	}{
-		{"python", g.task.Sandbox.Python, ".venv"},
-		{"node", g.task.Sandbox.Node, "node_modules"},
+		{"python", g.task.Sandbox.Python, g.accepted.Setup().Python, venvDir},
+		{"node", g.task.Sandbox.Node, g.accepted.Setup().Node, nodeDir},
 	} {
-		if installed.packages == nil || len(installed.packages.EnvPackages) == 0 || isDir(filepath.Join(g.workspace, installed.dir)) {
-			continue
+		switch {
+		case installed.again != nil:
+			gaps = append(gaps, fmt.Sprintf("the workspace has lost %s, so %s packages are installed again, perhaps in other versions: %s",
+				installed.dir, installed.what, strings.Join(installed.again.EnvPackages, " ")))
+		case installed.packages == nil || len(installed.packages.EnvPackages) == 0 || isDir(filepath.Join(g.workspace, installed.dir)) || g.record.Environment.Text(record.StateDiffID) != "":
+		default:
+			gaps = append(gaps, fmt.Sprintf("the task installs %s packages and the agent left no %s: a grade installs nothing", installed.what, installed.dir))
 		}
-		gaps = append(gaps, fmt.Sprintf("the task installs %s packages and the workspace holds no %s: a grade installs nothing", installed.what, installed.dir))
 	}
 	return gaps
 }

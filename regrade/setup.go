@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"podgrade/isolation"
 	"podgrade/isolation/protocol"
@@ -99,9 +98,6 @@ func (e *execution) starterFiles(ctx context.Context, label string, source tasks
 	return nil
 }
 
-// installTimeout bounds each program that the set-up runs.
-const installTimeout = 300 * time.Second
-
 // repository clones a repository with the cell's own git.
 func (e *execution) repository(ctx context.Context, label string, source tasks.TemplateSource) error {
 	if strings.HasPrefix(source.Commit, "-") {
@@ -113,25 +109,9 @@ func (e *execution) repository(ctx context.Context, label string, source tasks.T
 		lines = append(lines, []string{"git", "-C", e.root(), "checkout", "--quiet", source.Commit, "--"})
 	}
 	for _, argv := range lines {
-		if err := e.install(ctx, label, argv, "GIT_TERMINAL_PROMPT=0"); err != nil {
+		if err := e.installer().install(ctx, label, argv, "GIT_TERMINAL_PROMPT=0"); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// install runs one program of the set-up, which must succeed.
-func (e *execution) install(ctx context.Context, label string, argv []string, env ...string) error {
-	exit, err := e.run(ctx, order{label: label, argv: argv, env: env, timeout: installTimeout})
-	switch {
-	case errors.Is(err, isolation.ErrNoProgram):
-		return setupFailed(fmt.Sprintf("%s: the image has no %s", label, argv[0]))
-	case err != nil:
-		return err
-	case exit.TimedOut:
-		return setupFailed(fmt.Sprintf("%s: %s was ended after %v", label, argv[0], installTimeout))
-	case exit.Code != 0:
-		return setupFailed(fmt.Sprintf("%s: %s ended with exit code %d: %s", label, argv[0], exit.Code, lastLine(exit)))
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"podgrade/tasks"
 	"podgrade/tasks/record"
 	"podgrade/tasks/record/fixture"
 )
@@ -61,26 +60,74 @@ const row = "r/" + sceneRow
 
 const rowRecord = row + "/" + record.TaskFile
 
+// armedTask has criteria of which two are armed: one of weight 3 that passes and
+// one of weight 1 that fails; a third one, which is not, fails.
+// The row is one of coder-eval, since only its agents are stopped early.
+func armedTask(s *scene, armed bool) {
+	s.t.Helper()
+	stop := ", stop_early: {on_pass: stop}"
+	if !armed {
+		stop = ""
+	}
+	task := strings.Replace(sceneTask(s.t, "", `run_limits: {stop_early_gate_threshold: 0.7}
+success_criteria:
+  - {type: command_executed, min_count: 0, weight: 3, description: armed and passes`+stop+`}
+  - {type: command_executed, min_count: 1, weight: 1, description: armed and fails`+stop+`}
+  - {type: file_exists, path: later, description: it was to come later}
+`), `type: command, command: ""`, "type: claude-code", 1)
+	s.write("task.yaml", task)
+	if _, err := fixture.Write(fixture.Order{Task: s.path("task.yaml"), Out: s.path("r"), Form: fixture.Unpinned}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func TestScenarioEarlyStop(t *testing.T) {
-	t.Run("D-4: the armed gate decides over a run that was stopped early", func(t *testing.T) {
+	t.Run("D-4: the armed gate decides over a run that was stopped early, on every way to a grade", func(t *testing.T) {
 		s := newScene(t)
-		armed := &tasks.CommandExecuted{Base: tasks.Common{Type: tasks.TypeCommandExecuted, Description: "armed", Weight: 1, PassThreshold: 0.9}}
-		armed.StopEarly = &tasks.StopEarly{OnPass: "stop"}
-		later := &tasks.FileExists{Base: tasks.Common{Type: tasks.TypeFileExists, Description: "it was to come later", Weight: 1, PassThreshold: 0.9}, Path: "nothing"}
-		dir, err := fixture.Write(fixture.Order{Task: byod, Form: fixture.Pinned, Out: s.path("r"), Pin: byodImage(t),
-			Change: func(task *tasks.Task) { task.SuccessCriteria = tasks.Criteria{armed, later} }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		row, err := filepath.Rel(s.dir, dir)
-		if err != nil {
-			t.Fatal(err)
+		armedTask(s, true)
+		plain := s.text(rowRecord)
+		stopped := func(gate string) {
+			t.Helper()
+			s.write(rowRecord, plain)
+			s.edit(rowRecord, `"early_stop": null`, `"early_stop": {"reason": "criterion_passed"`+gate+`}`)
 		}
 		s.podgrade(1, "evaluate", row, trusting)
-		s.is(row, "FAILURE", 0.5)
-		s.edit(row+"/"+record.TaskFile, `"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 1.0}`)
+		s.is(row, "FAILURE", 0.6)
+		stopped(`, "gate_threshold": 0.7`)
 		s.podgrade(0, "evaluate", row, trusting)
-		s.is(row, "SUCCESS", 0.5)
+		first := s.is(row, "SUCCESS", 0.6)
+		s.podgrade(0, "evaluate", row, trusting)
+		if again := s.is(row, "SUCCESS", 0.6); again.verdict() != first.verdict() {
+			t.Errorf("another grade: %s\n%s", first.verdict(), again.verdict())
+		}
+		if !strings.Contains(s.text(rowRecord), `"early_stop": {"reason": "criterion_passed", "gate_threshold": 0.7}`) {
+			t.Error("the record lost that it was stopped early")
+		}
+		for _, gate := range []string{`, "gate_threshold": 0.8`, ""} {
+			stopped(gate)
+			s.podgrade(1, "evaluate", row, trusting)
+			s.is(row, "FAILURE", 0.6)
+		}
+		stopped(`, "gate_threshold": 0.7`)
+		s.podgrade(0, "evaluate", "task.yaml", row)
+		if given := s.is(row, "SUCCESS", 0.6); given.verdict() != first.verdict() {
+			t.Errorf("by the task file: %s\n%s", first.verdict(), given.verdict())
+		}
+		// The file's own gate decides, where the row is graded by it.
+		s.edit("task.yaml", "gate_threshold: 0.7", "gate_threshold: 0.8")
+		s.podgrade(1, "evaluate", "task.yaml", row)
+		s.is(row, "FAILURE", 0.6)
+	})
+	t.Run("D-4: without an armed criterion there is no gate, and no verdict", func(t *testing.T) {
+		s := newScene(t)
+		armedTask(s, false)
+		s.edit(rowRecord, `"early_stop": null`, `"early_stop": {"reason": "criterion_passed", "gate_threshold": 0.7}`)
+		before := s.text(rowRecord)
+		_, stderr := s.podgrade(1, "evaluate", row, trusting)
+		printsAll(t, stderr, "no criterion of its task is armed")
+		if s.text(rowRecord) != before {
+			t.Error("the record was changed")
+		}
 	})
 }
 
