@@ -186,14 +186,19 @@ func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, erro
 	return spec, raw, nil
 }
 
-// etcFiles writes hosts, hostname and resolv.conf of the cell.
-func (c *cell) etcFiles() ([]oci.Bind, error) {
+// etcContent is what the files of worker.EtcFiles hold.
+func (c *cell) etcContent() map[string]string {
 	hostname := c.order.Plan.HostnameOrDefault()
-	files := map[string]string{
+	return map[string]string{
 		"hosts":       fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
 		"hostname":    hostname + "\n",
 		"resolv.conf": resolver(c.order.Plan.Network),
 	}
+}
+
+// etcFiles writes hosts, hostname and resolv.conf of the cell.
+func (c *cell) etcFiles() ([]oci.Bind, error) {
+	files := c.etcContent()
 	dir := worker.EtcDir(c.host.run.dir, c.name)
 	if err := errors.Join(os.MkdirAll(dir, 0o755), c.host.privilege.own(dir)); err != nil {
 		return nil, err

@@ -58,6 +58,10 @@ type Cell interface {
 	Places() Places
 	// Made says what was really made; it is known from Open on.
 	Made() Made
+	// KeepBefore keeps, as a state layer, what an execute cell has changed outside
+	// of its workspace so far. The cell goes on; what runs in it stands still
+	// meanwhile.
+	KeepBefore(ctx context.Context) (StateLayer, error)
 	// Settle ends the processes and the container of an execute cell, gives its
 	// workspace back to the caller and takes what else is asked for. The cell
 	// cannot be used afterwards; Close is still due.
@@ -159,6 +163,9 @@ type Order struct {
 	// Row is the row directory, which is noted where its state layer is kept; "":
 	// nothing is.
 	Row string
+	// BeforeAgent: State is of before the agent worked. The workspace is not in
+	// it, also where WorkingDir has one.
+	BeforeAgent bool
 	// View is one of Views; "": ViewAuto.
 	View string
 	// TaskDir is given read-only, without .git and links that lead out, at

@@ -4,6 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -19,6 +25,8 @@ type Settle struct {
 	Ignore []string
 	// KeepState keeps what changed outside of the workspace as a state layer.
 	KeepState bool
+	// LookState, without KeepState, says what such a layer would be.
+	LookState bool
 }
 
 // Settled is what an execute cell left.
@@ -44,6 +52,11 @@ type StateLayer struct {
 	Changed []string // absolute paths, of directories only those that hold nothing
 	Deleted []string // absolute paths of what the image has
 	More    int      // paths beyond the cap of these
+	// Replaced are those of them that bend a program of the image, capped.
+	Replaced []string
+	// NotCarried are changes that no state layer holds, capped: the absolute path
+	// and what is there.
+	NotCarried []string
 	// Problem is why nothing could be kept although it was asked for, "" when
 	// nothing had to be.
 	Problem string
@@ -67,10 +80,20 @@ func (c *cell) Settle(ctx context.Context, s Settle) (Settled, error) {
 	}
 	settled, err := c.takeBackLent(ctx)
 	settled.Excluded = excluded
-	if err == nil && s.KeepState {
-		settled.State, err = c.keepState(ctx)
+	if err == nil && (s.KeepState || s.LookState) {
+		settled.State, err = c.keepState(ctx, worker.Request{Op: worker.OpKeep, Look: !s.KeepState})
 	}
 	return settled, err
+}
+
+// KeepBefore implements Cell.
+func (c *cell) KeepBefore(ctx context.Context) (StateLayer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.order.Create || c.closed {
+		return StateLayer{}, &Fault{Tried: "keep what changed before the agent started", Why: errors.New("it is no execute cell, or it was closed")}
+	}
+	return c.keepState(ctx, worker.Request{Op: worker.OpBefore})
 }
 
 // isClosed tells whether the cell was closed, not only lost.
@@ -80,13 +103,14 @@ func (c *cell) isClosed() bool {
 	return !c.host.open[c]
 }
 
-// keepState keeps what changed outside of the workspace.
-func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
+// keepState keeps what changed outside of the workspace, as r says.
+func (c *cell) keepState(ctx context.Context, r worker.Request) (StateLayer, error) {
 	if problem := c.stateProblem(); problem != "" {
 		return StateLayer{Problem: problem}, nil
 	}
 	pin := c.order.Image.Pin
-	reply, err := c.host.worker.do(ctx, worker.Request{Op: worker.OpKeep, Cell: c.name, Pin: pin.String(), SearchPath: c.order.Image.searchPath(), Root: &worker.Root{Layers: c.order.Image.Layers}})
+	r.Cell, r.Pin, r.SearchPath, r.Root = c.name, pin.String(), c.order.Image.searchPath(), &worker.Root{Layers: c.order.Image.Layers}
+	reply, err := c.host.worker.do(ctx, r)
 	var failed *workerError
 	if errors.As(err, &failed) && failed.cause.Workspace {
 		return StateLayer{Problem: failed.Error()}, nil // no fault of the host's
@@ -94,16 +118,52 @@ func (c *cell) keepState(ctx context.Context) (StateLayer, error) {
 	if err != nil {
 		return StateLayer{}, stateFault(pin, c.host.workerFault(err))
 	}
-	made := reply.State
-	if made == nil {
+	if reply.State == nil {
 		return StateLayer{}, stateFault(pin, errors.New("the worker's answer says nothing"))
 	}
-	if made.DiffID != "" && c.order.Row != "" {
+	if made := reply.State; made.DiffID != "" && !r.Look && c.order.Row != "" {
 		if err := c.host.NoteState(made.DiffID, c.order.Row); err != nil {
 			return StateLayer{}, stateFault(pin, err)
 		}
 	}
-	return StateLayer{DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More}, nil
+	return c.stateLayer(reply.State), nil
+}
+
+func (c *cell) stateLayer(made *worker.StateMade) StateLayer {
+	s := StateLayer{
+		DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More,
+		Replaced: made.Replaced, NotCarried: c.etcEdits(),
+	}
+	for _, socket := range made.Pruned.Sockets {
+		s.NotCarried = append(s.NotCarried, socket+": a socket, whose process is gone")
+	}
+	if more := made.Pruned.More; more > 0 {
+		s.NotCarried = append(s.NotCarried, fmt.Sprintf("and %d sockets more", more))
+	}
+	return s
+}
+
+// etcEdits names the files of /etc that a cell has of ours and that were written
+// to: a grade's cell has its own.
+func (c *cell) etcEdits() (edited []string) {
+	for name, content := range c.etcContent() {
+		text, err := readHead(filepath.Join(worker.EtcDir(c.host.run.dir, c.name), name), len(content)+1)
+		if err != nil || string(text) != content {
+			edited = append(edited, "/etc/"+name+": every cell has its own")
+		}
+	}
+	slices.Sort(edited)
+	return edited
+}
+
+// readHead reads the first bytes of a file that somebody else can write to.
+func readHead(path string, most int) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, int64(most)))
 }
 
 // stateProblem says why nothing of the cell can be kept.

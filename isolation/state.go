@@ -162,6 +162,9 @@ func (c *cell) findState() error {
 		return &Fault{Kind: Refusal, Tried: "grade with the state layer", On: id, Why: fmt.Errorf("%w in %s", err, c.host.options.Scratch),
 			Do: lostState}
 	}
+	if c.order.BeforeAgent && state.BeforeAgent {
+		return nil // the task's own doing, and not the agent's
+	}
 	c.made.ReplacedTools = state.Replaced
 	if state.ReplacedMore > 0 {
 		c.made.ReplacedTools = append(c.made.ReplacedTools, fmt.Sprintf("and %d more", state.ReplacedMore))

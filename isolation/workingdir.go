@@ -69,7 +69,7 @@ func (c *cell) inImage(ctx context.Context) error {
 	case c.order.Create:
 		c.made.View = View{Kind: string(worker.ViewLend), Reason: "inside the image"}
 		return nil
-	case c.order.State == "":
+	case c.laysCapture():
 		return nil // see layCapture
 	case c.order.Workspace == "":
 		c.made.View = View{Kind: ViewState, Reason: "inside the image"}
@@ -82,10 +82,13 @@ func (c *cell) inImage(ctx context.Context) error {
 	return err
 }
 
+// laysCapture tells whether no state layer has the workspace.
+func (c *cell) laysCapture() bool { return c.order.State == "" || c.order.BeforeAgent }
+
 // layCapture lays the captured workspace over the image's own directory, in the
 // root of a cell that has not started.
 func (c *cell) layCapture(ctx context.Context) error {
-	if c.order.WorkingDir == "" || c.order.Create || c.order.State != "" || c.laid {
+	if c.order.WorkingDir == "" || c.order.Create || !c.laysCapture() || c.laid {
 		return nil
 	}
 	reply, err := c.withCapture(ctx, worker.Request{Op: worker.OpLay}, c.order.Workspace, c.order.Ignore)

@@ -335,6 +335,14 @@ func (a Accepted) State() string {
 	return a.terms.state
 }
 
+// CleanState is the state layer of the clean room; "": none.
+func (a Accepted) CleanState() string {
+	if !a.made {
+		return ""
+	}
+	return a.terms.cleanState
+}
+
 // Drift tells whether another image of the pinned one's name will do.
 func (a Accepted) Drift() bool { return a.made && a.terms.drift }
 

@@ -34,6 +34,7 @@ type terms struct {
 	pin          oci.Pin // that the image is looked up by, where it is Known
 	pulls        bool    // the image may be fetched
 	state        string  // diff id of the state layer; "": none
+	cleanState   string  // of that of the clean room; "": none
 	drift        bool    // another image of the pinned one's name will do
 	capabilities []string
 	network      oci.Network
@@ -160,6 +161,9 @@ func (t *terms) recordedImage(r Request) error {
 		t.about(Image, r.Pin.String(), reason, strings.Join([]string{r.Pin.Reference, r.Pin.ID, r.Pin.Digest}, "\x00"))
 		if t.state = r.State; t.state != "" {
 			t.add(StateLayer, t.state, "what an agent changed outside of its workspace lies over the image, as this host kept it")
+		}
+		if t.cleanState = r.CleanState; t.cleanState != "" && t.cleanState != t.state {
+			t.add(StateLayer, t.cleanState, "what the task had changed before an agent worked lies over the image of the clean room, as this host kept it")
 		}
 	case docker.DockerfilePath != "":
 		return &Refusal{

@@ -39,6 +39,9 @@ type Request struct {
 	Pin oci.Pin
 	// State is the diff id of the state layer that the record names; "": none.
 	State string
+	// CleanState is the diff id of the state layer of before the agent worked,
+	// which the clean room stands on (--clean-room); "": none is asked for.
+	CleanState string
 	// ImageDrift: the operator accepts another image of the pinned one's name
 	// where that one is gone (--allow-image-drift).
 	ImageDrift bool

@@ -38,6 +38,9 @@ func Execute(ctx context.Context, row *record.Row, job Job, o ExecuteOptions) (*
 		e.steps = allSteps()
 	}
 	executed, err := e.execute(ctx)
+	if err != nil {
+		e.liveGrade.Drop()
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil, &Interrupted{What: "the row has no record"}
 	}
@@ -67,13 +70,15 @@ type execution struct {
 	referenceDigest string
 	agentPath       string // PATH of the agent
 
-	started  time.Time
-	facts    record.Execution
-	made     isolation.Made
-	settled  *isolation.Settled
-	alive    []isolation.Process
-	ended    bool   // the cell ended by one of its own commands
-	attempts uint64 // to reach a network
+	started   time.Time
+	facts     record.Execution
+	made      isolation.Made
+	before    *isolation.StateLayer // of before the agent; nil: none was to be kept
+	liveGrade *Live                 // nil: the row is not graded live
+	settled   *isolation.Settled
+	alive     []isolation.Process
+	ended     bool   // the cell ended by one of its own commands
+	attempts  uint64 // to reach a network
 }
 
 // execute starts the engines and does the rest.
@@ -135,6 +140,9 @@ func (e *execution) work(ctx context.Context) error {
 	var b *broken
 	if ended != nil && !errors.As(ended, &b) {
 		return ended // the cell is gone, and Close gives the workspace back
+	}
+	if e.facts.Setup != nil && e.gradesLive() {
+		e.askLive(ctx)
 	}
 	if err := e.settle(ctx); err != nil {
 		return errors.Join(err, ended)
@@ -226,7 +234,7 @@ func (e *execution) settle(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	order := isolation.Settle{KeepState: e.keepsState()}
+	order := isolation.Settle{KeepState: e.keeps().after, LookState: true}
 	if e.workingDir() != "" {
 		order.Capture, order.Ignore = e.workspace, notCaptured
 	}
@@ -245,50 +253,11 @@ func (e *execution) settle(ctx context.Context) error {
 	return e.stateProblem()
 }
 
-// keepsState tells whether changes outside of the workspace are kept.
-func (e *execution) keepsState() bool {
-	podman := e.task.Sandbox.Podman
-	return e.made.StateProblem == "" && (podman == nil || podman.State != stateNone)
-}
-
-// Values of sandbox.podman.state.
-const (
-	stateKeep = "keep" // a row that cannot keep it is not executed
-	stateNone = "none"
-)
-
-// refusesState: a row that must keep its state does not start where that cannot
-// be done.
-func (e *execution) refusesState() error {
-	podman := e.task.Sandbox.Podman
-	if podman == nil || podman.State != stateKeep || e.keepsState() {
-		return nil
-	}
-	return &Error{Kind: Refused, Tried: "execute", On: e.job.Identity().String(),
-		Why: errors.New("the task says state: keep, and nothing outside of the workspace can be kept: " + e.made.StateProblem),
-		Do:  "use --engine bundle, or write state: auto"}
-}
-
 // notCaptured are names that a capture leaves out at every level: stores of
 // credentials, and what tools make again (spec/regrade.md 3.4).
 var notCaptured = []string{
 	".claude", ".aws", ".ssh", ".gnupg", ".docker", ".azure", ".netrc", ".gitconfig",
 	venvDir, nodeDir, ".npm-prefix", ".cache", ".config", ".local",
-}
-
-// stateProblem says that what the agent changed outside of its workspace could
-// not be kept, for what it is. That is the agent's doing: the row is graded in
-// the image alone, unless the task wants the state.
-func (e *execution) stateProblem() error {
-	problem := e.settled.State.Problem
-	if problem == "" {
-		return nil
-	}
-	if podman := e.task.Sandbox.Podman; podman != nil && podman.State == stateKeep {
-		return &broken{record.Error, record.CategoryAgent, record.ComponentIteration, "the task says state: keep, and it cannot be kept: " + problem}
-	}
-	e.warn("changes outside of the workspace are not kept: " + problem)
-	return nil
 }
 
 // digestReference notes what the reference was before the agent worked, which

@@ -28,7 +28,7 @@ func (e *execution) finish(ended error) (*Executed, error) {
 	}
 	return &Executed{
 		Row: e.job.Identity(), Status: made.Status, Gradable: e.gradable(ended), Message: e.facts.ErrorMessage,
-		Stamps: record.Stamps(made.Environment), Record: made,
+		Stamps: record.Stamps(made.Environment), Record: made, Live: e.liveGrade,
 	}, nil
 }
 
@@ -132,23 +132,6 @@ func (e *execution) environment() {
 	}
 	if len(e.alive) > 0 {
 		info.Set(record.Processes, processes(e.alive))
-	}
-}
-
-// state says what became of changes outside of the workspace.
-func (e *execution) state(info *record.Object) {
-	if e.accepted.Place() == policy.OnHost {
-		return
-	}
-	state := e.settled.State
-	switch {
-	case !e.keepsState() || state.Problem != "":
-		info.Set(record.State, record.StateDropped)
-	case state.DiffID == "":
-		info.Set(record.State, record.StateUnchanged)
-	default:
-		info.Set(record.State, record.StateKept)
-		info.Set(record.StateDiffID, state.DiffID)
 	}
 }
 

@@ -210,8 +210,12 @@ func (c *fakeCell) Changes(_ context.Context, _ isolation.Bound, take func(isola
 // EndProcesses implements isolation.Cell.
 func (c *fakeCell) EndProcesses(context.Context) ([]isolation.Process, error) { return c.ended, nil }
 
-// Settle implements isolation.Cell.
+// KeepBefore implements isolation.Cell.
+func (c *fakeCell) KeepBefore(context.Context) (isolation.StateLayer, error) {
+	return isolation.StateLayer{}, nil
+}
 
+// Settle implements isolation.Cell.
 func (c *fakeCell) Settle(context.Context, isolation.Settle) (isolation.Settled, error) {
 	return isolation.Settled{Digest: "sha256:tree"}, nil
 }

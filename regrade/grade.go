@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -55,6 +56,12 @@ type Options struct {
 	// their view of the workspace (--keep-writes); "": only the row's own share
 	// of that is kept.
 	KeepWrites string
+	// CleanRoom grades the row once more where the agent changed nothing but its
+	// workspace, and compares the two verdicts (--clean-room).
+	CleanRoom bool
+	// Live is what the criteria found in the agent's own cell; nil: they are asked
+	// in a cell of the grade's.
+	Live *Live
 	// Observe learns that the row was graded, once; nil: nobody does.
 	Observe func(Event)
 
@@ -75,6 +82,8 @@ type Verdict struct {
 	Place     policy.Place
 	Inherited bool // the status is an execution fact of the run
 
+	Clean *CleanRoom // nil: it was not asked for
+
 	Recorded, Found Standing // what the record held, and what this grade came to
 }
 
@@ -92,12 +101,14 @@ func Grade(ctx context.Context, row *record.Row, o Options) (*Verdict, error) {
 	if !o.Check { // which writes nothing
 		release, err := claim(ctx, row, o)
 		if err != nil {
+			o.Live.Drop()
 			return nil, err
 		}
 		defer release()
 	}
 	g, err := prepare(row, o)
 	if err != nil {
+		o.Live.Drop()
 		return nil, err
 	}
 	defer g.keeper.drop()
@@ -138,6 +149,7 @@ type grading struct {
 	changes   *rowChanges
 	warnings  []string // of before there was a log
 	began     time.Time
+	clean     bool // this is the grade in the clean room
 }
 
 // prepare does all that needs no engine: it reads the record, rebuilds the
@@ -196,6 +208,7 @@ func (g *grading) warn(text string) {
 func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 	engines, err := g.options.Start(ctx)
 	if err != nil {
+		g.options.Live.Drop()
 		return nil, err
 	}
 	defer func() {
@@ -219,23 +232,16 @@ func (g *grading) grade(ctx context.Context) (verdict *Verdict, err error) {
 // judge asks the criteria, and writes what they come to.
 func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, error) {
 	started := time.Now()
-	found, err := g.ask(ctx, engines, g.options.View)
+	found, err := g.find(ctx, engines)
 	if err != nil {
 		return nil, err
-	}
-	if reason := found.doubt(); reason != "" {
-		if found, err = g.askAgain(ctx, engines, found, reason); err != nil {
-			return nil, err
-		}
 	}
 	spot := found.spot
 	defer spot.drop()
 	changes := g.keepChanges(ctx, spot) // before post_run, which is no criterion
-	var hooks []record.HookResult
-	if !g.options.Check {
-		if hooks, err = g.postRun(ctx, spot); err != nil {
-			return nil, err
-		}
+	hooks, err := g.afterwards(ctx, engines, spot)
+	if err != nil {
+		return nil, err
 	}
 	if err := spot.finish(ctx); err != nil {
 		return nil, err
@@ -244,11 +250,15 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 	if err != nil {
 		return nil, err
 	}
+	clean, err := g.inCleanRoom(ctx, engines, verdict)
+	if err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	verdict.Recorded = StandingOf(g.record)
-	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started)})
+	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started), clean: clean})
 	verdict.Found = StandingOf(g.record)
 	if g.options.Check {
 		g.checked(verdict)
@@ -258,6 +268,40 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 		return nil, err
 	}
 	return verdict, nil
+}
+
+// find asks the criteria, unless they were asked in the agent's own cell. The
+// place is open afterwards, unless there is an error.
+func (g *grading) find(ctx context.Context, engines GradeEngines) (*seen, error) {
+	if live := g.options.Live; live != nil {
+		return live.found, live.err
+	}
+	found, err := g.ask(ctx, engines, g.options.View)
+	if err != nil {
+		return nil, err
+	}
+	if reason := found.doubt(); reason != "" {
+		return g.askAgain(ctx, engines, found, reason)
+	}
+	return found, nil
+}
+
+// afterwards runs post_run where the criteria were asked; after a live grade in a
+// cell of its own, since the agent's is closed.
+func (g *grading) afterwards(ctx context.Context, engines GradeEngines, spot *place) ([]record.HookResult, error) {
+	if g.options.Check || len(g.task.PostRun) == 0 {
+		return nil, nil
+	}
+	if g.options.Live == nil {
+		return g.postRun(ctx, spot)
+	}
+	own, _, err := g.place(ctx, engines, g.options.View)
+	if err != nil {
+		return nil, err
+	}
+	defer own.drop()
+	hooks, err := g.postRun(ctx, own)
+	return hooks, errors.Join(err, own.finish(ctx))
 }
 
 // checked tells of a grade that nothing is written of.
@@ -274,6 +318,9 @@ func noLogs() *logs { return &logs{grade: &boundedLog{}, cell: &boundedLog{}} }
 func (g *grading) openLogs() *logs {
 	if g.options.Check {
 		return noLogs()
+	}
+	if live := g.options.Live; live != nil {
+		return live.logs
 	}
 	return openLogs(g.row, g.warn)
 }

@@ -18,7 +18,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Cell:            spot,
 		Workspace:       spot.places.Workspace,
 		Trajectory:      trajectory,
-		NetworkWithheld: g.accepted.NetworkWithheld(),
+		NetworkWithheld: g.networkWithheld(),
 		Sink:            g.logs,
 		TakenAway:       spot.takenAway,
 		Ignore:          criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns),

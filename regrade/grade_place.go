@@ -12,6 +12,14 @@ import (
 	"podgrade/tasks/record"
 )
 
+// networkWithheld tells whether the run had a network and this grade has none.
+func (g *grading) networkWithheld() bool {
+	if live := g.options.Live; live != nil {
+		return live.sealed
+	}
+	return g.accepted.NetworkWithheld()
+}
+
 // place makes the place where the row is graded; nothing is opened yet. What was
 // accepted must still mean the same.
 func (g *grading) place(ctx context.Context, engines GradeEngines, view string) (spot *place, unpinned string, err error) {
@@ -57,6 +65,10 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	order.Image = asUser(spot.image, g.task)
 	if unpinned != record.Drift { // a state layer lies over its own image only
 		order.State = g.accepted.State()
+		if g.clean {
+			order.State = g.accepted.CleanState()
+		}
+		order.BeforeAgent = order.State != g.record.Environment.Text(record.StateDiffID)
 	}
 	spot.open = func(ctx context.Context) (isolation.Cell, error) {
 		cell, err := g.checkedCell(engines.Open(ctx, order))

@@ -378,7 +378,7 @@ func TestACellThatCannotBeMadeFairlyIsRefused(t *testing.T) {
 // TestStateThatIsNotThereIsStamped: what pre_run did outside of the workspace
 // only counts where it is known.
 func TestStateThatIsNotThereIsStamped(t *testing.T) {
-	for state, want := range map[string]string{record.StateUnchanged: "", record.StateDropped: "graded_without_pre_run=1", "": "graded_without_pre_run=1"} {
+	for state, want := range map[string]string{record.StateUnchanged: "", record.StateDropped: "graded_without_pre_run=1 graded_without_state=true", "": "graded_without_pre_run=1"} {
 		c := newCase(t, fixture.Pinned, func(o *fixture.Order) {
 			o.Environment = map[string]any{record.State: state}
 			o.Change = func(task *tasks.Task) { task.PreRun = []tasks.PreRun{{Command: "a", Timeout: 1}} }

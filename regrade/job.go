@@ -55,6 +55,9 @@ type ExecuteOptions struct {
 	// Graded: the row is graded right after, so that preservation NONE keeps the
 	// workspace until Discard.
 	Graded bool
+	// Grading is how it is graded then: a row with `grade: live` is asked in the
+	// agent's own cell. nil: no row is.
+	Grading *Options
 	// RequireLimits refuses a cell without the limits that the task asks for
 	// (--require-limits). Else the row is stamped.
 	RequireLimits bool
@@ -86,6 +89,7 @@ type Executed struct {
 	Message  string // why the status is no better; not made safe to print
 	Stamps   []record.Stamp
 	Record   *record.Record
+	Live     *Live // for its grade; nil: the criteria are asked in a cell of their own
 }
 
 // consentTo makes every refusal that needs nothing started, as of an agent that
@@ -191,7 +195,8 @@ func (o ExecuteOptions) cannotGive(task *tasks.Task) (list []obstacle) {
 	if podman := task.Sandbox.Podman; podman != nil {
 		refuse(podman.SetUID, "the task asks for set_uid, and every cell of this release has no_new_privs", "use an image that needs no sudo")
 		refuse(podman.ReadOnly, "the task asks for read_only, and every root file system of this release can be written", "leave it out")
-		refuse(podman.Grade == "live", "the task asks for a live grade, and this release grades in a cell of its own", "write grade: fresh")
+		refuse(podman.Grade == tasks.GradeLive && task.Reference != nil,
+			"the task asks for a live grade and has a reference, which would lie where what the agent left running can read it", "write grade: fresh, or take the reference out")
 	}
 	return list
 }

@@ -113,7 +113,7 @@ func ExitCodeOfRows(results []Graded) int {
 }
 
 func exitCodeOfRow(r Graded) int {
-	if r.Err == nil && !r.Verdict.Passed() {
+	if r.Err == nil && !r.Verdict.Stands() {
 		return ExitFailed
 	}
 	return ExitCode(r.Err)

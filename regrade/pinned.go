@@ -54,7 +54,7 @@ func (g *grading) drifted(ctx context.Context, engines GradeEngines, pin oci.Pin
 		return isolation.Image{}, "", err
 	}
 	g.warn(fmt.Sprintf("the pinned image %s is gone: graded in %s, which has its name now", pin, image.Pin))
-	if g.record.Environment.Text(record.StateDiffID) != "" {
+	if record.GradeState(g.record.Environment) != "" {
 		g.warn("what the agent had changed outside of the workspace lies over the pinned image, and is left out")
 	}
 	return image, record.Drift, nil

@@ -37,7 +37,7 @@ func TestDriftIsAskedForAndStamped(t *testing.T) {
 		t.Errorf("the pinned image is there, and the row is stamped %s", stampText(v))
 	}
 	moved(c, nil)
-	if v := c.pass(); stampText(v) != `graded_without_pre_run=1 graded_with_unpinned_image="drift"` {
+	if v := c.pass(); stampText(v) != `graded_without_pre_run=1 graded_without_state=true graded_with_unpinned_image="drift"` {
 		t.Errorf("stamps %s", stampText(v))
 	}
 	order := c.fake.orders[len(c.fake.orders)-1]
@@ -176,8 +176,8 @@ func TestStateThatNamesNoLayerIsNoState(t *testing.T) {
 		info  map[string]any
 		stamp string
 	}{
-		{map[string]any{record.State: record.StateKept}, "graded_without_pre_run=1"},
-		{map[string]any{record.State: record.StateDropped}, "graded_without_pre_run=1"},
+		{map[string]any{record.State: record.StateKept}, "graded_without_pre_run=1 graded_without_state=true"},
+		{map[string]any{record.State: record.StateDropped}, "graded_without_pre_run=1 graded_without_state=true"},
 		{map[string]any{record.State: record.StateUnchanged}, ""},
 		{map[string]any{record.State: record.StateKept, record.StateDiffID: "sha256:layer"}, ""},
 	} {

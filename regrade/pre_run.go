@@ -19,8 +19,10 @@ func (e *execution) preRun(ctx context.Context) error {
 	if len(hooks) == 0 {
 		return nil
 	}
-	if err := e.putTaskDir(ctx); err != nil {
-		return err
+	if dir := e.accepted.TaskDir(); dir != "" {
+		if err := e.putTaskDir(ctx, dir, "pre_run"); err != nil {
+			return err
+		}
 	}
 	for i, hook := range hooks {
 		if err := e.hook(ctx, fmt.Sprintf("pre_run %d", i+1), hook); err != nil {
@@ -35,16 +37,12 @@ func (e *execution) preRun(ctx context.Context) error {
 
 // putTaskDir copies the task directory into the cell, without .git, links that
 // lead out, and the run.
-func (e *execution) putTaskDir(ctx context.Context) error {
-	dir := e.accepted.TaskDir()
-	if dir == "" {
-		return nil
-	}
+func (e *execution) putTaskDir(ctx context.Context, dir, label string) error {
 	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{".git"}, hidden: []string{e.runDir()}})
 	if err != nil {
 		return templateFault("the task directory", err)
 	}
-	e.logs.Note("pre_run", fmt.Sprintf("the task directory was put into the cell, %d entries", n))
+	e.logs.Note(label, fmt.Sprintf("the task directory was put into the cell, %d entries", n))
 	return nil
 }
 

@@ -277,21 +277,26 @@ func (r *runner) one(ctx context.Context, i int) {
 		return
 	}
 	defer row.Close()
-	if r.rows[i].due == dueExecute && !r.execute(ctx, i, row) {
-		return
+	var live *Live
+	if r.rows[i].due == dueExecute {
+		executed := r.execute(ctx, i, row)
+		if executed == nil {
+			return
+		}
+		live = executed.Live
 	}
 	if r.options.Grade {
-		r.grade(ctx, i, row)
+		r.grade(ctx, i, row, live)
 	}
 }
 
-// execute executes the row, and tells whether it can be graded then.
-func (r *runner) execute(ctx context.Context, i int, row *record.Row) (gradable bool) {
+// execute executes the row; nil when it cannot be graded then.
+func (r *runner) execute(ctx context.Context, i int, row *record.Row) *Executed {
 	s := r.rows[i]
 	if s.clear {
 		if err := r.clear(ctx, row); err != nil {
 			r.failed(i, &Error{Kind: Infrastructure, Tried: "remove what an earlier execution left in", On: row.Dir, Why: err, Do: "remove the row directory"})
-			return false
+			return nil
 		}
 	}
 	began := time.Now()
@@ -301,19 +306,24 @@ func (r *runner) execute(ctx context.Context, i int, row *record.Row) (gradable 
 	if r.options.Live {
 		o.Output = func(stream, line string) { r.tell(Event{Kind: RowOutput, Stream: stream, Text: line}, i) }
 	}
+	if grading, err := r.gradingOf(i); err == nil && r.options.Grade {
+		o.Grading = &grading // what is wrong with it the grade says
+	}
 	executed, err := r.options.execute(ctx, row, s.job, o)
 	if err != nil {
 		r.failed(i, err)
-		return false
+		return nil
 	}
 	graded := r.options.Grade && executed.Gradable && dueOf(executed.Record, true) == dueGrade
 	r.update(i, executed.Record, nil)
 	r.results[i].Message = executed.Message
 	r.tell(Event{Kind: RowExecuted, Last: !graded, Took: time.Since(began), Status: executed.Status, Message: executed.Message}, i)
 	if !graded {
+		executed.Live.Drop()
 		r.discard(ctx, i, row)
+		return nil
 	}
-	return graded
+	return executed
 }
 
 // clear removes what an earlier execution left in the row. A record that could
@@ -331,14 +341,21 @@ func (r *runner) clear(ctx context.Context, row *record.Row) error {
 	return row.Clear(func(dir *os.File) error { return engines.RemoveTree(ctx, dir) })
 }
 
-// grade grades the row, whose record then says what it came to.
-func (r *runner) grade(ctx context.Context, i int, row *record.Row) {
-	s := r.rows[i]
-	r.tell(Event{Kind: RowGrading}, i)
+// gradingOf is how a row is graded: by its own task.
+func (r *runner) gradingOf(i int) (Options, error) {
 	o := r.options.Grading
 	o.Start, o.Run, o.Observe, o.Notice = r.shared.Start, r.options.Dir, r.observe, r.options.Execute.Notice
 	var err error
-	if o.Given, err = Give(s.job.Row.Task, s.job.Row.File); err == nil {
+	o.Given, err = Give(r.rows[i].job.Row.Task, r.rows[i].job.Row.File)
+	return o, err
+}
+
+// grade grades the row, whose record then says what it came to.
+func (r *runner) grade(ctx context.Context, i int, row *record.Row, live *Live) {
+	r.tell(Event{Kind: RowGrading}, i)
+	o, err := r.gradingOf(i)
+	o.Live = live
+	if err == nil {
 		r.results[i].Verdict, err = Grade(ctx, row, o)
 	}
 	if err != nil {

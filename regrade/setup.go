@@ -18,14 +18,15 @@ import (
 )
 
 // setUp makes the workspace what the task asks for, inside of the cell and in
-// upstream's order: templates, recorders, packages, then pre_run.
+// upstream's order: templates, recorders, packages, then pre_run. What changed by
+// then is kept where the task asks for it.
 func (e *execution) setUp(ctx context.Context) error {
 	for _, step := range e.steps.inCell {
 		if err := step.do(e, ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	return e.keepBefore(ctx)
 }
 
 // templates puts the template sources into the workspace, one after the other.

@@ -88,6 +88,7 @@ type outcome struct {
 	hooks    []record.HookResult
 	grading  time.Duration // of the criteria
 	whole    time.Duration
+	clean    *cleanRoom // nil: it was not asked for
 }
 
 // fold puts the verdict into the record: what fates calls recomputed, merged
@@ -108,6 +109,7 @@ func (g *grading) fold(v *Verdict, o outcome) {
 	}
 	g.environment(o)
 	g.stamp(o)
+	o.clean.fold(v, g.record.Environment)
 	v.Stamps = record.Stamps(r.Environment)
 }
 
@@ -151,18 +153,25 @@ func (g *grading) stamp(o outcome) {
 		info.Set(record.GradedOnHost, true)
 	}
 	drifted := o.unpinned == record.Drift
-	if n := len(g.task.PreRun); n > 0 && container && (drifted || !g.hasState()) {
+	if n := len(g.task.PreRun); n > 0 && container && !g.sawPreRun(drifted) {
 		info.Set(record.GradedWithoutPreRun, n)
+	}
+	if lost := g.lostState(drifted, made.View.Kind); lost != nil {
+		info.Set(record.GradedWithoutState, lost)
 	}
 	if made.View.Kind == isolation.ViewCapture {
 		info.Set(record.GradedFromCapture, true)
 	}
-	setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
+	if g.options.Live != nil {
+		info.Set(record.GradedLive, true)
+	} else {
+		setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
+	}
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
 	if drifted {
 		setText(info, record.GradedWithRebuiltImage, g.accepted.BuiltFrom())
 	}
-	if n := o.spot.attempts.Load(); n > 0 && g.accepted.NetworkWithheld() {
+	if n := o.spot.attempts.Load(); n > 0 && g.networkWithheld() {
 		info.Set(record.GradedWithoutNetwork, n)
 	}
 	setText(info, record.GradedFewerCapabilities, policy.Names(fewer(g.accepted.Capabilities(), made)))
@@ -184,15 +193,6 @@ func (g *grading) otherWorkspace() string {
 		return ""
 	}
 	return g.workspace
-}
-
-// hasState tells whether the grade saw what had changed outside of the
-// workspace, or that nothing had.
-func (g *grading) hasState() bool {
-	info := g.record.Environment
-	state := info.Text(record.State)
-	kept := state == record.StateKept && info.Text(record.StateDiffID) != ""
-	return g.accepted.Place() == policy.InCell && (kept || state == record.StateUnchanged)
 }
 
 // fewer names the capabilities that were asked for and that the cell that was

@@ -288,7 +288,7 @@ func TestSandboxRules(t *testing.T) {
 		{"podman: {network: bridge}", "none, llm_only or egress"},
 		{"podman: {network: egress, egress: [a]}", "reaches every host"},
 		{"podman: {grade: alive}", "did you mean live?"},
-		{"podman: {state: drop}", "auto, keep or none"},
+		{"podman: {state: drop}", "auto, none, pre_run, final, both or keep"},
 		{"podman: {solution: ../x}", "inside of the task directory"},
 		{"podman: {timeouts: {start: 0}}", "at least 1"},
 		{"podman: {working_dir: /}", "taken"},

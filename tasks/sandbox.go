@@ -106,14 +106,38 @@ type Podman struct {
 	Timeouts Timeouts `json:"timeouts"`
 	// WorkingDir as in the docker block, which it overrides.
 	WorkingDir string `json:"working_dir" task:"null"`
-	// State says what becomes of changes outside the workspace: auto keeps
-	// them where the engine can, keep makes a row that cannot keep them an
-	// error, none drops them.
-	State string `json:"state" task:"default=auto,enum=auto|keep|none"`
+	// State says what becomes of changes outside the workspace, one of the
+	// States.
+	State string `json:"state" task:"default=auto,enum=auto|none|pre_run|final|both|keep"`
 	// Grade live grades in the agent's own cell before it is closed; stamped.
 	Grade string `json:"grade" task:"default=fresh,enum=fresh|live"`
 	// Solution is a script of the task directory that the oracle agent runs.
 	Solution string `json:"solution" task:"null"`
+}
+
+// The States: which state layers are kept. A row that cannot keep what the last
+// three name is an error.
+const (
+	StateAuto   = "auto"    // as final, where the engine can
+	StateNone   = "none"    // none
+	StatePreRun = "pre_run" // what was changed before the agent started
+	StateFinal  = "final"   // what was changed when the agent had ended
+	StateBoth   = "both"    // both, each whole and over the image
+	StateKeep   = "keep"    // an older name of final
+)
+
+// GradeLive is the value of Podman.Grade that grades in the agent's own cell.
+const GradeLive = "live"
+
+// StatePolicy is which state layers the row keeps, never StateKeep.
+func (s *Sandbox) StatePolicy() string {
+	switch {
+	case s.Podman == nil || s.Podman.State == "":
+		return StateAuto
+	case s.Podman.State == StateKeep:
+		return StateFinal
+	}
+	return s.Podman.State
 }
 
 // Timeouts are limits in seconds on what podgrade does around the agent; 0 is

@@ -32,8 +32,14 @@ is graded as a tree that no run has left; the record of that is written to
 --check grades again and writes nothing: it shows what differs from the recorded
 verdict, criterion by criterion.
 
+--clean-room grades a second time, where the agent changed nothing but its
+workspace: in the image with what pre_run left, when that was kept, else in the
+image alone. Both verdicts are shown. The first one counts; when the second one
+is another, the row depends on what the agent changed in the system.
+
 Exit codes: 0 every gating criterion passed (--check: every verdict is as it is
-recorded); 1 one failed (--check: one differs), or the grade itself did; 2 the
+recorded); 1 one failed (--check: one differs; --clean-room: the clean room gave
+another verdict), or the grade itself did; 2 the
 command line is wrong, or consent is missing; 130 interrupted.`
 
 func evaluateCommand() *cli.Command {
@@ -46,6 +52,7 @@ func evaluateCommand() *cli.Command {
 		Flags: slices.Concat(layers.layerFlags(), gradeFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "run-dir", Usage: "write the record of a DIR that no run has left to `PATH`", DefaultText: "a new one in " + runsDir},
 			&cli.BoolFlag{Name: "check", Usage: "grade again, write nothing, and show what differs from the recorded verdict"},
+			&cli.BoolFlag{Name: cleanRoom, Usage: "grade once more where the agent changed nothing but its workspace, and compare"},
 			&cli.BoolFlag{Name: "in-place", Usage: "as in upstream; a grade always works on a private view of the workspace, so it changes nothing"},
 			&cli.BoolFlag{Name: "copy", Usage: "as in upstream, and no other than --in-place: the view leaves nothing out"},
 			&cli.BoolFlag{Name: "preserve", Aliases: []string{"p"}, Usage: "as in upstream; a grade's view of the workspace is never kept, and the workspace always is"},
@@ -84,6 +91,9 @@ func gradeFlags() []cli.Flag {
 	)
 }
 
+// cleanRoom is the option that asks whether a verdict depends on the system.
+const cleanRoom = "clean-room"
+
 // layerNames are the options of layers, which only a task file has.
 var layerNames = []string{"experiment", "D", "set", "type", "model", "driver"}
 
@@ -93,6 +103,9 @@ func evaluate(c *cli.Context, layers *selection) error {
 	}
 	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
 		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
+	}
+	if c.Bool(cleanRoom) && c.Bool("check") {
+		return usage(c, "--check compares with the recorded verdict, and --%s with that of a clean room: give one of them", cleanRoom)
 	}
 	if err := refuseForeign(c, foreignOfEvaluate); err != nil {
 		return err
@@ -155,6 +168,7 @@ func planOptions(c *cli.Context) (regrade.Options, error) {
 		Keys:       userKeys(),
 		AllowHost:  c.Bool("allow-host-grading"),
 		ImageDrift: c.Bool(imageDrift),
+		CleanRoom:  c.Bool(cleanRoom),
 		Network:    network,
 		Notice:     c.App.ErrWriter,
 		Lookup:     os.LookupEnv,
@@ -211,7 +225,7 @@ func evaluateRow(c *cli.Context, row *record.Row, o regrade.Options) error {
 
 // exitOf is the exit code of one verdict.
 func exitOf(v *regrade.Verdict) int {
-	if v.Passed() {
+	if v.Stands() {
 		return regrade.ExitPassed
 	}
 	return regrade.ExitFailed

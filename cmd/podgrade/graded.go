@@ -34,6 +34,12 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 			policy.Neutral(r.Dir), recordedText(r.Verdict), stampList(r.Verdict))
 	}
 	table.Flush()
+	for _, r := range results {
+		if r.Verdict != nil && r.Verdict.DependsOnSystem() {
+			fmt.Fprintf(w, "%s: ", policy.Neutral(r.Dir))
+			printClean(w, r.Verdict)
+		}
+	}
 	fmt.Fprintf(w, "\n%d of %d rows graded, %d passed\n", graded, len(results), passed)
 	return w.Flush()
 }

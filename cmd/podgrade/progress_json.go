@@ -29,10 +29,19 @@ type eventLine struct {
 	Score     *float64              `json:"weighted_score"`
 	Seconds   float64               `json:"seconds,omitempty"`
 	Stamps    map[string]record.Raw `json:"stamps,omitempty"`
+	Clean     *cleanLine            `json:"clean_room,omitempty"`
 	Error     string                `json:"error,omitempty"`
 	Kind      regrade.Kind          `json:"error_kind,omitempty"`
 	Stream    string                `json:"stream,omitempty"`
 	Text      *string               `json:"text,omitempty"` // of the stream: one line
+}
+
+// cleanLine is what the clean room came to.
+type cleanLine struct {
+	Base   string        `json:"base"`
+	Same   bool          `json:"same_verdict"`
+	Status record.Status `json:"status"`
+	Score  float64       `json:"weighted_score"`
 }
 
 // Write writes a notice to standard error.
@@ -57,6 +66,10 @@ func (l *eventLines) Observe(e regrade.Event) {
 	}
 	if e.Kind == regrade.RowOutput {
 		line.Stream, line.Text = e.Stream, &e.Text
+	}
+	if e.Verdict != nil && e.Verdict.Clean != nil {
+		clean := e.Verdict.Clean
+		line.Clean = &cleanLine{Base: clean.Base, Same: !e.Verdict.DependsOnSystem(), Status: clean.Status, Score: clean.Score}
 	}
 	if e.Message != "" {
 		line.Error = e.Message

@@ -70,6 +70,27 @@ func printRow(w io.Writer, v *regrade.Verdict) {
 	for _, stamp := range v.Stamps {
 		fmt.Fprintf(w, "stamp %s: %s\n", stamp.Name, policy.Clip(string(stamp.Value), mostReason))
 	}
+	printClean(w, v)
+}
+
+// printClean says what became of the clean room, when it was asked for.
+func printClean(w io.Writer, v *regrade.Verdict) {
+	clean := v.Clean
+	if clean == nil {
+		return
+	}
+	if !v.DependsOnSystem() {
+		fmt.Fprintf(w, "clean room (%s): the same verdict\n", clean.Base)
+		return
+	}
+	fmt.Fprintf(w, "clean room (%s): %s, score %.3f: the verdict depends on what the agent changed in the system\n", clean.Base, clean.Status, clean.Score)
+	for _, d := range clean.Differences {
+		about := d.What
+		if d.Criterion > 0 {
+			about = fmt.Sprintf("criterion %d (%s) %s", d.Criterion, policy.Clip(d.Description, mostDescription), d.What)
+		}
+		fmt.Fprintf(w, "  %s: %s, in the clean room %s\n", about, policy.Clip(d.Before, mostReason), policy.Clip(d.After, mostReason))
+	}
 }
 
 func where(place policy.Place) string {

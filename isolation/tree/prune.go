@@ -47,6 +47,26 @@ func (m Marks) directory(ctx context.Context, d *directory) error {
 	})
 }
 
+// Carried are the marks for a copy of a marked directory, made while nothing in
+// it changed: of what was still as it was marked then.
+func (m Marks) Carried(ctx context.Context, from, to int) (Marks, error) {
+	now, err := Mark(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := Mark(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	carried := Marks{}
+	for path, marked := range m {
+		if there, ok := copied[path]; ok && now[path] == marked {
+			carried[path] = there
+		}
+	}
+	return carried, nil
+}
+
 func markOf(d *directory, base string, st *unix.Stat_t) (mark, error) {
 	m := mark{
 		id: FileID{st.Dev, st.Ino}, mode: st.Mode, owner: Owner{st.Uid, st.Gid},
@@ -90,23 +110,40 @@ func ownAttributes(fd int) (string, error) {
 // whose processes are gone, and what derived says is only derived from what lies
 // below: regular files, and directories that hold nothing. nil: nothing is.
 // Whatever stays keeps its times.
-func Prune(ctx context.Context, dir, lower int, made Marks, derived func(path string) bool) error {
+func Prune(ctx context.Context, dir, lower int, made Marks, derived func(path string) bool) (Pruned, error) {
 	root, err := rootOf(dir)
 	if err != nil {
-		return err
+		return Pruned{}, err
 	}
 	if derived == nil {
 		derived = func(string) bool { return false }
 	}
 	p := &pruner{ctx: ctx, lower: lower, made: made, derived: derived}
 	_, err = p.directory(root)
-	return err
+	return p.pruned, err
+}
+
+// Pruned is what Prune took away that was a change.
+type Pruned struct {
+	// Sockets are absolute paths, at most MaxHazards of them, each cut after
+	// MaxHazard bytes.
+	Sockets []string
+	More    int // beyond the cap
+}
+
+func (p *Pruned) socket(path string) {
+	if len(p.Sockets) == MaxHazards {
+		p.More++
+		return
+	}
+	p.Sockets = append(p.Sockets, cut("/"+path))
 }
 
 type pruner struct {
-	ctx   context.Context // of the whole walk
-	lower int
-	made  Marks
+	ctx    context.Context // of the whole walk
+	lower  int
+	made   Marks
+	pruned Pruned
 
 	derived func(path string) bool
 }
@@ -150,6 +187,7 @@ func (p *pruner) entry(d *directory, base string, st *unix.Stat_t) (gone bool, e
 			return false, err
 		}
 	case unix.S_IFSOCK:
+		p.pruned.socket(d.path(base))
 	default:
 		same, err := p.asMarked(d, base, st)
 		if err != nil || !same && (kind != unix.S_IFREG || !p.derived(d.path(base))) {

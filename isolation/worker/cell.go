@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -379,17 +378,8 @@ func (c *cell) kill() {
 
 // parentOf is the parent of a process; 0 when it is gone.
 func parentOf(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name is in parentheses, and may hold any byte.
-	var state string
-	var parent int
-	if _, err := fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent); err != nil {
-		return 0
-	}
-	return parent
+	p, _ := processOf(pid)
+	return p.parent
 }
 
 // pidPatience is how long the runtime may take to say which process it started.

@@ -340,6 +340,8 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.changes(ctx, c, r, files, answer)
 	case OpKeep:
 		return s.keep(ctx, c, r, answer)
+	case OpBefore:
+		return s.keepBefore(ctx, c, r, answer)
 	case OpStock:
 		return s.stock(ctx, c, r, files, answer)
 	case OpLayers:

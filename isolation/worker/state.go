@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,8 @@ type StateInfo struct {
 	Bytes   int64     `json:"bytes"` // of regular files
 	Image   string    `json:"image"` // the pin it lies above
 	Made    time.Time `json:"made"`
+	// BeforeAgent: it was made before an agent worked, of what its task changed.
+	BeforeAgent bool `json:"before_agent,omitempty"`
 	// Replaced are programs of the image, and what they are started by, that the
 	// layer replaces, deletes or stands in front of, at most mostReplaced.
 	Replaced     []string `json:"replaced_tools,omitempty"`
@@ -75,12 +78,12 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := c.letGo(r.Root); err != nil {
 		return err
 	}
-	layer, diffID, tools, err := c.canonical(ctx, upper, r.SearchPath)
+	made, err := c.canonical(ctx, upper, c.marks, r)
 	if err != nil {
 		return treeFault("keep what changed outside of the workspace", err)
 	}
-	if layer.Entries == 0 {
-		answer.State = &StateMade{}
+	answer.State = made
+	if made.DiffID == "" || r.Look {
 		return nil
 	}
 	dir := filepath.Join(c.dir, "state")
@@ -90,9 +93,7 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := takeUpper(ctx, upper, StateLayerDir(dir)); err != nil {
 		return fmt.Errorf("make the state layer: %w", err)
 	}
-	info := StateInfo{DiffID: diffPrefix + diffID, Entries: layer.Entries, Bytes: layer.Bytes, Image: r.Pin, Made: time.Now().UTC(), Replaced: tools.found, ReplacedMore: tools.more}
-	answer.State = &StateMade{StateInfo: info, Changed: layer.Changed, Deleted: layer.Deleted, More: layer.More}
-	return s.store(dir, diffID, info)
+	return s.store(dir, made.StateInfo)
 }
 
 // letGo lets go of the upper directory, and makes sure of what is below it.
@@ -138,27 +139,36 @@ func takeUpper(ctx context.Context, upper, to string) error {
 
 const diffPrefix = "sha256:"
 
-// canonical takes away what is no change, gives the rest its name, and finds
-// the tools of the image that it touches.
-func (c *cell) canonical(ctx context.Context, upper, searchPath string) (layer tree.Layer, diffID string, tools *toolbox, err error) {
+// canonical takes away what is no change in a directory of the upper's kind,
+// gives the rest its name, and finds the tools of the image that it touches.
+// Where nothing is left the name is "".
+func (c *cell) canonical(ctx context.Context, upper string, marks tree.Marks, r Request) (*StateMade, error) {
 	fd, err := openDirectory(upper)
 	if err != nil {
-		return layer, "", nil, err
+		return nil, err
 	}
 	defer unix.Close(fd)
+	made := &StateMade{}
 	sum := sha256.New()
 	err = c.withLower(0, func(lower int) error {
-		tools = openToolbox(lower, searchPath)
+		tools := openToolbox(lower, r.SearchPath)
 		// What Python compiles beside the image's modules it makes again at will,
 		// and nobody can tell it from what an agent has forged there.
-		err := tree.Prune(ctx, fd, lower, c.marks, tools.python.isCache)
-		if err != nil {
+		if made.Pruned, err = tree.Prune(ctx, fd, lower, marks, tools.python.isCache); err != nil {
 			return err
 		}
-		layer, err = tree.WriteLayer(ctx, sum, fd, tools.notice)
-		return err
+		layer, err := tree.WriteLayer(ctx, sum, fd, tools.notice)
+		if err != nil || layer.Entries == 0 {
+			return err
+		}
+		made.Changed, made.Deleted, made.More = layer.Changed, layer.Deleted, layer.More
+		made.StateInfo = StateInfo{
+			DiffID: diffPrefix + hex.EncodeToString(sum.Sum(nil)), Entries: layer.Entries, Bytes: layer.Bytes,
+			Image: r.Pin, Made: time.Now().UTC(), BeforeAgent: r.Op == OpBefore, Replaced: tools.found, ReplacedMore: tools.more,
+		}
+		return nil
 	})
-	return layer, hex.EncodeToString(sum.Sum(nil)), tools, err
+	return made, err
 }
 
 // withLower calls f with the root of the layers below the cell's upper
@@ -186,7 +196,7 @@ func (c *cell) withLower(without int, f func(lower int) error) (err error) {
 
 // store names a layer: from here on it is kept. The same layer made twice is
 // kept once.
-func (s *server) store(dir, diffID string, info StateInfo) error {
+func (s *server) store(dir string, info StateInfo) error {
 	text, err := json.Marshal(info)
 	if err == nil {
 		err = os.WriteFile(StateInfoFile(dir), text, 0o600)
@@ -196,7 +206,7 @@ func (s *server) store(dir, diffID string, info StateInfo) error {
 	}
 	store := StateStore(filepath.Dir(s.settings.Run))
 	if err == nil {
-		err = nameLayer(dir, store, diffID)
+		err = nameLayer(dir, store, strings.TrimPrefix(info.DiffID, diffPrefix))
 	}
 	if err == nil {
 		err = syncDirectory(store)

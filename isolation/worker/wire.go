@@ -40,6 +40,7 @@ const (
 	OpLay     Op = "lay"     // lay such a copy over the working directory of a cell
 	OpChanges Op = "changes" // tell what commands changed in their view of the workspace
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
+	OpBefore  Op = "before"  // keep the state layer of what an execute cell has changed so far
 	OpApply   Op = "apply"   // put a state layer into a container that Podman mounted
 	OpBack    Op = "back"    // take a lent workspace back, be its cell dead
 	OpSurvey  Op = "survey"  // say what is in a workspace that was taken back
@@ -58,7 +59,7 @@ type Request struct {
 
 	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
 	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
-	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep: what is below the upper directory of a container; OpApply: the state
+	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep, OpBefore: what is below the upper directory of a container; OpApply: the state
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory, and with what is shown of it where that is given
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
@@ -76,9 +77,10 @@ type Request struct {
 	Changes    *Bound          `json:"changes,omitempty"`     // OpChanges, with the tree and what takes the changes; Capture where the workspace is in the image
 	Upper      string          `json:"upper,omitempty"`       // OpAdopt: the container's upper directory, where an overlay has one
 	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
-	Pin        string          `json:"pin,omitempty"`         // OpKeep: of the image, for people
-	SearchPath string          `json:"search_path,omitempty"` // OpKeep, OpRoot, OpLook: the image's own PATH
+	Pin        string          `json:"pin,omitempty"`         // OpKeep, OpBefore: of the image, for people
+	SearchPath string          `json:"search_path,omitempty"` // OpKeep, OpBefore, OpRoot, OpLook: the image's own PATH
 	Programs   []string        `json:"programs,omitempty"`    // OpRoot, OpLook: names that are looked for on it, or paths
+	Look       bool            `json:"look,omitempty"`        // OpKeep: say what the layer would be, and keep none
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace (as OpSurvey): the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
@@ -170,17 +172,19 @@ type Reply struct {
 	Forwarder string         `json:"forwarder,omitempty"` // OpNetwork: the path of the one that serves the cell
 	Missing   string         `json:"missing,omitempty"`   // OpLayers: a layer that is gone
 	Stopped   bool           `json:"stopped,omitempty"`   // OpStopped
-	State     *StateMade     `json:"state,omitempty"`     // OpKeep
+	State     *StateMade     `json:"state,omitempty"`     // OpKeep, OpBefore
 	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
 	Changed   *Changed       `json:"changed,omitempty"`   // OpChanges
 }
 
-// StateMade is a state layer that was kept; without a DiffID nothing was.
+// StateMade is a state layer that was kept, or looked at; without a DiffID
+// nothing had changed.
 type StateMade struct {
 	StateInfo
-	Changed []string `json:"changed,omitempty"`
-	Deleted []string `json:"deleted,omitempty"`
-	More    int      `json:"more,omitempty"` // paths beyond the cap of these
+	Changed []string    `json:"changed,omitempty"`
+	Deleted []string    `json:"deleted,omitempty"`
+	More    int         `json:"more,omitempty"`   // paths beyond the cap of these
+	Pruned  tree.Pruned `json:"pruned,omitempty"` // changes that no layer holds
 }
 
 // Error is why a request failed.

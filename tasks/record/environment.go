@@ -1,6 +1,10 @@
 package record
 
-import "podgrade/oci"
+import (
+	"slices"
+
+	"podgrade/oci"
+)
 
 // Keys that podgrade writes to environment_info when it executes a row, flat
 // as readers expect (spec/run-record.md 5). These are their only definitions.
@@ -14,6 +18,11 @@ const (
 	ImageCreated    = "podgrade_image_created" // when, as the image itself says
 	ImageOrigin     = "podgrade_image_origin"  // registry's name and digest, Dockerfile, or OriginLocal
 	StateDiffID     = "podgrade_state_diff_id"
+	PreRunState     = "podgrade_pre_run_state"         // one of the States, of when the agent started
+	PreRunDiffID    = "podgrade_pre_run_state_diff_id" // of the layer that was kept of then
+	StateChanges    = "podgrade_state_changes"         // paths, a line each, see docs/state-layers.md
+	StateChanged    = "podgrade_state_changed"         // number of them
+	StateNotCarried = "podgrade_state_not_carried"     // what no state layer holds, a line each
 	TaskDigest      = "podgrade_task_digest"
 	RunDigest       = "podgrade_run_digest"
 	SpecSHA256      = "podgrade_spec_sha256"
@@ -56,6 +65,27 @@ const (
 	StateDropped   = "dropped"
 )
 
+// GradeState is the diff id of the state layer that a grade stands on: that of
+// after the agent, else that of before it; "" where neither was kept, or nothing
+// had changed in the end.
+func GradeState(info *Object) string {
+	if id := info.Text(StateDiffID); id != "" || info.Text(State) != StateDropped {
+		return id
+	}
+	return info.Text(PreRunDiffID)
+}
+
+// StateLayers are the diff ids of all state layers that a row names.
+func StateLayers(info *Object) []string {
+	var ids []string
+	for _, key := range []string{StateDiffID, PreRunDiffID} {
+		if id := info.Text(key); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Keys that podgrade writes to environment_info when it grades a row.
 const (
 	WorkspaceView    = "podgrade_workspace_view"
@@ -71,14 +101,23 @@ const (
 	GradedSpecSHA256 = "podgrade_graded_spec_sha256"
 	GradedWorkspace  = "podgrade_graded_workspace_digest"
 	GradedLimits     = "podgrade_graded_limits_enforced"
+	CleanRoom        = "podgrade_clean_room" // one of the CleanRooms
+	CleanRoomStatus  = "podgrade_clean_room_status"
+	CleanRoomScore   = "podgrade_clean_room_score"
 )
 
 // gradeFacts belong to one grade and are removed before the next.
 var gradeFacts = []string{
 	WorkspaceView, ViewReason, ViewHazards, GradedByVersion, GradedByEngine, GradedByRuntime,
 	GradedImage, GradedImageID, GradedDigest, GradedPlatform, GradedSpecSHA256,
-	GradedWorkspace, GradedLimits, GradingDuration,
+	GradedWorkspace, GradedLimits, GradingDuration, CleanRoom, CleanRoomStatus, CleanRoomScore,
 }
+
+// What a grade without the agent's changes to the system came to (--clean-room).
+const (
+	CleanRoomSame  = "same verdict"    // the same verdict, criterion by criterion
+	CleanRoomOther = "another verdict" // another one: CleanRoomStatus and CleanRoomScore
+)
 
 // GradeFacts returns the keys of environment_info that describe one grade.
 func GradeFacts() []string { return append([]string{}, gradeFacts...) }
@@ -100,12 +139,4 @@ func Pin(info *Object) oci.Pin {
 		Digest:    info.Text(ImageDigest),
 		Platform:  info.Text(Platform),
 	}
-}
-
-// StateLayers are the diff ids of the state layers that a record names.
-func StateLayers(info *Object) []string {
-	if id := info.Text(StateDiffID); id != "" {
-		return []string{id}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ const (
 	GradedOnHost            = "graded_on_host"                 // true
 	ExecutedOnHost          = "executed_on_host"               // true
 	GradedWithoutPreRun     = "graded_without_pre_run"         // number of pre_run commands
+	GradedWithoutState      = "graded_without_state"           // number of paths; true: nobody knows
 	GradedWithRebuiltImage  = "graded_with_rebuilt_image"      // path of the Dockerfile
 	GradedWithUnpinnedImage = "graded_with_unpinned_image"     // the reference used, or Drift
 	GradedWithoutNetwork    = "graded_without_network"         // number of attempts to reach a network
@@ -34,7 +35,7 @@ var executionStamps = []string{ExecutedOnHost, ExecutedWithoutNetwork}
 // gradeStamps say how a verdict was reached: they belong to one grade and are
 // removed before the next.
 var gradeStamps = []string{
-	GradedOnHost, GradedWithoutPreRun, GradedWithRebuiltImage,
+	GradedOnHost, GradedWithoutPreRun, GradedWithoutState, GradedWithRebuiltImage,
 	GradedWithUnpinnedImage, GradedWithoutNetwork, GradedFewerCapabilities,
 	GradedWithoutVariables, GradedWithoutProcesses, GradedFromCapture,
 	GradedWithReplacedTools, GradedOtherWorkspace, GradedLive, LimitsNotEnforced,

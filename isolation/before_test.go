@@ -1,0 +1,190 @@
+package isolation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"podgrade/isolation"
+	"podgrade/isolation/testimages"
+	"podgrade/oci"
+)
+
+// What a task changed before its agent started is a layer of its own, and the
+// cell goes on as if nothing had been.
+func TestAStateLayerOfBeforeTheAgent(t *testing.T) {
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+		t.Run(engine, func(t *testing.T) {
+			o := executeOrder(t, as(t, ""))
+			o.Engine = engine
+			withDockerCapabilities(&o)
+			c := openOn(t, host(t), o)
+			if state, err := c.KeepBefore(ctx(t)); err != nil || state.DiffID != "" || state.Problem != "" {
+				t.Fatalf("nothing changed, and it says %+v, %v", state, err)
+			}
+			c = openOn(t, host(t), executeOrderLike(t, o))
+			want(t, c, changeRoot, "")
+			before := sh(t, c, seenRoot).out
+			state, err := c.KeepBefore(ctx(t))
+			if err != nil || state.DiffID == "" || !host(t).HasState(state.DiffID) {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			if after := sh(t, c, seenRoot).out; after != before {
+				t.Errorf("the cell saw\n%s\nand then\n%s", before, after)
+			}
+			want(t, c, "echo agent >/opt/agent; rm /opt/a /opt/pipe; echo x >>/opt/b", "")
+			final := settle(t, c, isolation.Settle{KeepState: true}).State
+			if final.DiffID == state.DiffID || final.DiffID == "" {
+				t.Errorf("before %s, after %s", state.DiffID, final.DiffID)
+			}
+			g := graded(t, o, state.DiffID)
+			g.BeforeAgent = true
+			if seen := sh(t, openOn(t, host(t), g), seenRoot).out; seen != before {
+				t.Errorf("before the agent there was\n%s\nthe grade sees\n%s", before, seen)
+			}
+			want(t, openOn(t, host(t), graded(t, o, final.DiffID)), "cat /opt/agent /opt/b; ls -d /opt/a /opt/pipe 2>/dev/null || true", "agent\na\nx\n")
+		})
+	}
+}
+
+// executeOrderLike is the order with another workspace.
+func executeOrderLike(t testing.TB, o isolation.Order) isolation.Order {
+	o.Workspace = executeOrder(t, o.Image).Workspace
+	return o
+}
+
+// What is looked at and not kept has the name that it would have.
+func TestAStateThatIsOnlyLookedAt(t *testing.T) {
+	o := executeOrder(t, as(t, ""))
+	c := openOn(t, host(t), o)
+	want(t, c, "echo looked-at >/opt-file", "")
+	before, err := c.KeepBefore(ctx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := settle(t, c, isolation.Settle{LookState: true}).State
+	if looked.DiffID == "" || looked.DiffID != before.DiffID {
+		t.Errorf("kept as %s, looked at as %s", before.DiffID, looked.DiffID)
+	}
+	c = openOn(t, host(t), executeOrderLike(t, o))
+	want(t, c, "echo not kept >/opt-file", "")
+	if looked := settle(t, c, isolation.Settle{LookState: true}).State; looked.DiffID == "" || host(t).HasState(looked.DiffID) {
+		t.Errorf("%+v was kept, or has no name", looked)
+	}
+}
+
+// While a layer is made nothing in the cell writes; afterwards what ran runs on,
+// and what was stopped is still stopped.
+func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+		t.Run(engine, func(t *testing.T) {
+			o := executeOrder(t, as(t, ""))
+			o.Engine = engine
+			c := openOn(t, host(t), o)
+			// Two files that are only ever written one after the other.
+			want(t, c, `mkdir /pair; (n=0; while :; do n=$((n+1)); echo $n >/pair/a; echo $n >/pair/b; done >/dev/null 2>&1 &)
+(while :; do echo x >>/tmp/ticks; done >/dev/null 2>&1 & echo $! >/tmp/stopped); sleep 0.1; kill -STOP $(cat /tmp/stopped); sleep 0.2`, "")
+			state, err := c.KeepBefore(ctx(t))
+			if err != nil || state.DiffID == "" {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			want(t, c, `x=$(cat /pair/a) y=$(stat -c %s /tmp/ticks); sleep 0.3; test "$x" != "$(cat /pair/a)" && echo on; test "$y" = "$(stat -c %s /tmp/ticks)" && echo stopped`, "on\nstopped\n")
+			got := sh(t, openOn(t, host(t), graded(t, o, state.DiffID)), "cat /pair/a /pair/b").out
+			var a, b int
+			if n, err := fmt.Sscan(got, &a, &b); n == 2 && a != b && a != b+1 {
+				t.Errorf("written while the layer was made: %q, %v", got, err)
+			}
+			settle(t, c, isolation.Settle{})
+		})
+	}
+}
+
+// A row that worked inside its image is graded on the state of before its agent
+// with what was captured laid over.
+func TestACaptureIsLaidOverTheStateOfBefore(t *testing.T) {
+	o := workOrder(t, "grader")
+	capture := t.TempDir()
+	c := openOn(t, host(t), o)
+	want(t, c, "echo task >task.txt; echo old >changed.txt; mkdir -p /tmp/task && echo fixture >/tmp/task/f", "")
+	state, err := c.KeepBefore(ctx(t))
+	if err != nil || state.DiffID == "" {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	want(t, c, "echo agent >agent.txt; echo new >changed.txt; echo lost >/tmp/task/agent", "")
+	settle(t, c, isolation.Settle{Capture: capture})
+	g := o
+	g.Create, g.Workspace, g.State, g.BeforeAgent, g.Plan.Phase = false, capture, state.DiffID, true, oci.Grade
+	grade := openOn(t, host(t), g)
+	want(t, grade, "cat task.txt agent.txt changed.txt /tmp/task/f; ls /tmp/task", "task\nagent\nnew\nfixture\nf\n")
+	if kind := grade.Made().View.Kind; kind != isolation.ViewCapture {
+		t.Errorf("the view is %s", kind)
+	}
+}
+
+// TestWhatIsCarried is the table of docs/state-layers.md: each kind of change is
+// there in the grade, with its owner, or is said not to be carried.
+func TestWhatIsCarried(t *testing.T) {
+	const opaque = "rm -r /opt/old && mkdir /opt/old && echo x >/opt/old/new"
+	root := built(t, "localhost/podgrade-test/built:carried", "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib\nVOLUME /data\n", map[string]string{})
+	user := built(t, "localhost/podgrade-test/built:carried-user", "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib && chown -R 1000:1000 /opt\nVOLUME /data\nUSER 1000\n", map[string]string{})
+	for name, c := range map[string]struct {
+		do, see string
+		rooted  bool   // an ordinary user cannot do it
+		not     string // what the cell says is not carried; "": it is carried
+	}{
+		"a volume":               {do: "echo x >/data/f", see: "stat -c '%u:%g %a' /data /data/f; cat /data/f"},
+		"/tmp":                   {do: "echo x >/tmp/f; mkdir -m 700 /tmp/d", see: "stat -c '%u:%g %a' /tmp/f /tmp/d"},
+		"/var/lib":               {do: "mkdir /var/lib/x; echo x >/var/lib/x/y", see: "stat -c '%u:%g %a %s' /var/lib/x /var/lib/x/y"},
+		"a hard link":            {do: "echo x >/opt/a; ln /opt/a /opt/b", see: "stat -c '%u:%g %h' /opt/a /opt/b; test /opt/a -ef /opt/b && echo one"},
+		"a deletion":             {do: "rm /opt/doomed", see: "ls /opt/doomed 2>&1 || true"},
+		"an opaque directory":    {do: opaque, see: "ls /opt/old; stat -c %u:%g /opt/old"},
+		"a set-user-id program":  {do: "cp /bin/busybox /opt/b && chmod 4755 /opt/b", see: "stat -c '%u:%g %a' /opt/b"},
+		"a named pipe":           {do: "mkfifo /opt/p", see: "stat -c '%F %u:%g' /opt/p"},
+		"a user":                 {do: "echo 'new:x:77:77::/:/bin/sh' >>/etc/passwd", see: "tail -n 1 /etc/passwd", rooted: true},
+		"a static program":       {do: "mkdir -p /usr/local/bin && cp /bin/busybox /usr/local/bin/mine", see: "/usr/local/bin/mine echo works", rooted: true},
+		"another owner":          {do: "echo x >/opt/o && chown 4:5 /opt/o", see: "stat -c %u:%g /opt/o", rooted: true},
+		"a device":               {do: "mknod /opt/null c 1 3 2>/dev/null; test ! -e /opt/null", see: "ls /opt/null 2>&1 || true", rooted: true},
+		"a device of no number":  {do: "mknod /opt/zero c 0 0 2>/dev/null; test ! -e /opt/zero", see: "ls /opt/zero 2>&1 || true", rooted: true},
+		"a line of /etc/hosts":   {do: "echo 192.0.2.1 made.up >>/etc/hosts", see: "true", rooted: true, not: "/etc/hosts: every cell has its own"},
+		"another name of a host": {do: "echo other >/etc/hostname", see: "true", rooted: true, not: "/etc/hostname: every cell has its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images := map[string]isolation.Image{"root": root}
+			if !c.rooted {
+				images["user 1000"] = user
+			}
+			for who, image := range images {
+				o := executeOrder(t, image)
+				if c.rooted {
+					withDockerCapabilities(&o)
+				}
+				cell := openOn(t, host(t), o)
+				if got := run(t, cell, time.Minute, "/bin/sh", "-c", c.do); got.Code != 0 {
+					t.Fatalf("%s: exit code %d: %s", who, got.Code, got.out)
+				}
+				seen := sh(t, cell, c.see).out
+				state := settle(t, cell, isolation.Settle{KeepState: true}).State
+				if not := strings.Join(state.NotCarried, "\n"); !strings.HasPrefix(not, c.not) || c.not == "" && not != "" {
+					t.Errorf("%s: not carried: %q", who, not)
+				}
+				if again := sh(t, openOn(t, host(t), graded(t, o, state.DiffID)), c.see).out; again != seen {
+					t.Errorf("%s: the agent saw\n%s\nthe grade sees\n%s", who, seen, again)
+				}
+			}
+		})
+	}
+}
+
+// A socket is nobody's when its process has ended.
+func TestASocketIsSaidNotToBeCarried(t *testing.T) {
+	o := executeOrder(t, image(t, testimages.Debian()))
+	c := openOn(t, host(t), o)
+	if got := run(t, c, time.Minute, "/usr/bin/python3", "-c", `import socket; socket.socket(socket.AF_UNIX).bind("/run/s")`); got.Code != 0 {
+		t.Fatal(got.out)
+	}
+	state := settle(t, c, isolation.Settle{KeepState: true}).State
+	if len(state.NotCarried) != 1 || !strings.HasPrefix(state.NotCarried[0], "/run/s: a socket") {
+		t.Errorf("not carried: %q", state.NotCarried)
+	}
+}
