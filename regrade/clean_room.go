@@ -93,7 +93,7 @@ func (g *grading) cleanBase() string {
 	switch {
 	case g.accepted.CleanState() != "":
 		return CleanAsPreRun
-	case len(g.task.PreRun) > 0 && g.record.Environment.Text(record.PreRunState) != record.StateUnchanged:
+	case g.record.Get(record.FieldPreRunResults).Length() > 0 && g.record.Environment.Text(record.PreRunState) != record.StateUnchanged:
 		return CleanWithout
 	}
 	return CleanAsImage

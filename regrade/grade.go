@@ -289,7 +289,7 @@ func (g *grading) find(ctx context.Context, engines GradeEngines) (*seen, error)
 // afterwards runs post_run where the criteria were asked; after a live grade in a
 // cell of its own, since the agent's is closed.
 func (g *grading) afterwards(ctx context.Context, engines GradeEngines, spot *place) ([]record.HookResult, error) {
-	if g.options.Check || len(g.task.PostRun) == 0 {
+	if g.options.Check || len(g.accepted.PostRun()) == 0 {
 		return nil, nil
 	}
 	if g.options.Live == nil {
