@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,16 +37,15 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 	if err := unpackLayer(ctx, files[0], layer, r.Stock.Most); err != nil {
 		return treeFault("take the state layer in", err)
 	}
-	found, diffID, tools, err := c.canonical(ctx, layer, r.SearchPath)
+	made, err := c.canonical(ctx, layer, c.marks, r)
 	if err != nil {
 		return treeFault("take the state layer in", err)
 	}
-	if diffPrefix+diffID != r.Stock.DiffID {
-		return &fault{err: fmt.Errorf("what it holds is the state layer %s%s, and not %s", diffPrefix, diffID, r.Stock.DiffID), workspace: true}
+	if made.DiffID != r.Stock.DiffID {
+		return &fault{err: fmt.Errorf("what it holds is the state layer %q, and not %s", made.DiffID, r.Stock.DiffID), workspace: true}
 	}
-	info := StateInfo{DiffID: r.Stock.DiffID, Entries: found.Entries, Bytes: found.Bytes, Image: r.Pin, Made: time.Now().UTC(), Replaced: tools.found, ReplacedMore: tools.more}
-	answer.State = &StateMade{StateInfo: info}
-	return s.store(dir, diffID, info)
+	answer.State = &StateMade{StateInfo: made.StateInfo}
+	return s.store(dir, made.StateInfo)
 }
 
 // standOn opens what a layer lies above: layers of Podman's store, or an image
