@@ -194,13 +194,13 @@ func TestCleanRoom(t *testing.T) {
 	}
 }
 
-// canary is the value of a credential that the agent is given.
-const canary = "canary-7f3a9c51e2"
+// credential is the value of a credential that the agent is given.
+const credential = "canary-7f3a9c51e2"
 
 // TestScenarioCredential is D-93: a credential that the agent had is nowhere
 // afterwards, unless it wrote it down itself.
 func TestScenarioCredential(t *testing.T) {
-	t.Setenv("PODGRADE_TEST_CANARY", canary)
+	t.Setenv("PODGRADE_TEST_CANARY", credential)
 	scratch := t.TempDir() // not below the task directory, of which the cell has a copy
 	task := func(agent string) string {
 		return strings.Replace(sceneTask(t, agent, "success_criteria:\n  - {type: run_command, command: \"test -e /opt/mine/f\", description: it was installed}\n"),
@@ -217,11 +217,11 @@ func TestScenarioCredential(t *testing.T) {
 			if r := s.read("r/"+sceneRow, record.TaskFile); r.Info[record.State] != record.StateKept || r.Info[record.Variables] != "PODGRADE_TEST_CANARY" {
 				t.Errorf("%v, variables %v", r.Info[record.State], r.Info[record.Variables])
 			}
-			if found := s.holding(canary, scratch); len(found) > 0 {
+			if found := s.holding(credential, scratch); len(found) > 0 {
 				t.Errorf("it is in %q", found)
 			}
 			said := podman(t, "image", "inspect", sceneImage(t)) + podman(t, "history", "--no-trunc", "--format", "json", sceneImage(t))
-			if strings.Contains(said, canary) || !strings.Contains(said, "podgrade-test/busybox") {
+			if strings.Contains(said, credential) || !strings.Contains(said, "podgrade-test/busybox") {
 				t.Errorf("it is in what podman says of the image: %.300s", said)
 			}
 		})
@@ -231,7 +231,7 @@ func TestScenarioCredential(t *testing.T) {
 		s.write("task.yaml", task(installs+` && echo "$PODGRADE_TEST_CANARY" >/opt/mine/leak && echo "$PODGRADE_TEST_CANARY" >leak`))
 		t.Cleanup(func() { s.removesStates(scratch) })
 		s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--scratch", scratch)
-		if found := s.holding(canary, scratch); len(found) != 2 {
+		if found := s.holding(credential, scratch); len(found) != 2 {
 			t.Errorf("found in %q", found)
 		}
 	})
