@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -70,6 +71,7 @@ func (c *cell) views(ctx context.Context) error {
 		reply, err := c.view(ctx, &worker.View{Most: most,
 			Name: v.name, Kind: v.kind, Source: v.source, ReadOnly: v.readOnly, Unmounted: c.made.Engine == EngineHost,
 			Options: tree.Options{Give: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Filter: v.readOnly, Skip: skipped(c.order)},
+			Digests: c.host.digests(),
 		})
 		if err != nil {
 			return err
@@ -81,6 +83,17 @@ func (c *cell) views(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// digests is where digests of large trees are kept from one podgrade to the next,
+// in the user's cache and so outside of every run; "" where there is none. Root's
+// cells have ids that are nobody's, which find nothing there.
+func (h *Host) digests() string {
+	cache, err := os.UserCacheDir()
+	if err != nil || os.Geteuid() == 0 {
+		return ""
+	}
+	return filepath.Join(cache, "podgrade", "digests")
 }
 
 // askedView is the view that the order asks for.

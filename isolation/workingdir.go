@@ -75,7 +75,7 @@ func (c *cell) inImage(ctx context.Context) error {
 		c.made.View = View{Kind: ViewState, Reason: "inside the image"}
 		return nil
 	}
-	reply, err := c.view(ctx, &worker.View{Name: "workspace", Kind: worker.ViewNone, Source: c.order.Workspace})
+	reply, err := c.view(ctx, &worker.View{Name: "workspace", Kind: worker.ViewNone, Source: c.order.Workspace, Digests: c.host.digests()})
 	if err == nil {
 		c.made.View = viewOf(*reply.View, *reply.Tree)
 	}

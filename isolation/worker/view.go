@@ -144,7 +144,7 @@ func (v *viewing) overlayOrCopy(reason string) error {
 		return v.copy(reason + ", but outside of a cell there is no overlay")
 	}
 	var err error
-	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
+	if v.report, err = v.digest(); err != nil {
 		return treeFault("walk the tree", err)
 	}
 	if len(v.report.Hazards) > 0 {
@@ -164,7 +164,7 @@ func (v *viewing) bind() error {
 		return &fault{err: errors.New("the image's user is not root, and would not own the tree"), refused: true}
 	}
 	var err error
-	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
+	if v.report, err = v.digest(); err != nil {
 		return treeFault("walk the tree", err)
 	}
 	if v.report.Skipped > 0 {
@@ -176,7 +176,7 @@ func (v *viewing) bind() error {
 
 // onlyRead says what is in the tree: the cell has it already.
 func (v *viewing) onlyRead() (err error) {
-	if v.report, err = tree.Digest(v.ctx, v.source, v.Options); err != nil {
+	if v.report, err = v.digest(); err != nil {
 		return treeFault("walk the tree", err)
 	}
 	v.made = ViewMade{Kind: ViewNone, Reason: "the agent worked inside the image, and its state layer has the workspace"}

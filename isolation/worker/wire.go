@@ -131,6 +131,8 @@ type View struct {
 	// once; the last one is what a mounted view shows, in which the caller's
 	// files are the image user's already.
 	Given bool `json:"given,omitempty"`
+	// Digests is the directory of a cache for digests; "": the tree is read.
+	Digests string `json:"digests,omitempty"`
 	// Unmounted: the view is used outside of the worker's mount namespace.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
