@@ -135,7 +135,29 @@ func (k *killedRun) verdicts() map[string]string {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.t.Error(err)
 	}
+	k.rebuilds(len(all))
 	return all
+}
+
+// rebuilds: whatever the summary says after a kill, the records say the rest.
+func (k *killedRun) rebuilds(records int) {
+	k.t.Helper()
+	switch s, dropped, err := record.Rebuild(k.dir); {
+	case errors.Is(err, record.ErrNoRows) && records == 0, errors.Is(err, fs.ErrNotExist):
+	case err != nil || len(dropped) > 0:
+		k.t.Errorf("it cannot be rebuilt: %v, %v", err, dropped)
+	case s.Counts().All != records:
+		k.t.Errorf("rebuilt, it has %d rows of %d", s.Counts().All, records)
+	}
+}
+
+// noDrafts: what was being written when the run was killed is gone once another
+// one has gone on with it.
+func (k *killedRun) noDrafts() {
+	k.t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(k.dir, "default", "kill", "*", "*", "*.tmp")); len(left) > 0 {
+		k.t.Errorf("drafts are left: %q", left)
+	}
 }
 
 func newKilledRun(t *testing.T, task, scratch string) *killedRun {
@@ -175,6 +197,7 @@ func TestKilledRunsAreResumed(t *testing.T) {
 			k.verdicts()
 		}
 		got := k.verdicts()
+		k.noDrafts()
 		for row, verdict := range want {
 			if got[row] != verdict {
 				t.Errorf("%s: %q, and undisturbed %q\n%s", row, got[row], verdict, k.said.String())
