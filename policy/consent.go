@@ -50,6 +50,19 @@ type Refusal struct {
 	What   string  // what is refused and why
 	Grants []Grant // what would have been needed, when consent was missing
 	Do     string  // one thing to do
+	Plan   string  // hash of what is asked for, when consent was missing
+}
+
+// Brief is one line, safe to print, for a list in which the page would be lost.
+func (r *Refusal) Brief() string {
+	if len(r.Grants) == 0 {
+		return Neutral(r.What + "; " + r.Do)
+	}
+	text := strings.TrimSuffix(r.What, ":") + ": " + counted(r.Grants)
+	if r.Plan != "" {
+		text += ", plan " + r.Plan
+	}
+	return Neutral(text)
 }
 
 // Error is the whole page, safe to print.
@@ -128,6 +141,7 @@ func (answer Answer) accept(r Request, asked Asked, notice io.Writer) error {
 			What:   "another plan was accepted than what is asked for now, which is " + hash + ":",
 			Grants: asked.Plan.Grants,
 			Do:     "Read the list; when all of it may happen, accept it with --accept-plan " + hash + ".",
+			Plan:   hash,
 		}
 	case answer.TaskFile, len(asked.Plan.Grants) == 0:
 	case slices.Contains(answer.Agreed, hash): // who agreed has read the page
@@ -161,6 +175,7 @@ func missing(asked Asked, hash string) error {
 		Grants: asked.Open,
 		Do: "Read the list; when all of it may happen, run the same command with --allow-recorded-commands, or with --accept-plan " + hash +
 			", which accepts this and nothing else.",
+		Plan: hash,
 	}
 }
 

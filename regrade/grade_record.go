@@ -129,6 +129,10 @@ const mostErrorLine = 16 << 10
 func oneALine(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
+		if rows, ok := err.(*refusedRows); ok {
+			b.WriteString("\n  - " + rows.lines())
+			continue
+		}
 		b.WriteString("\n  - " + policy.Neutral(cutText(err.Error(), mostErrorLine)))
 	}
 	return b.String()

@@ -2,8 +2,10 @@ package regrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-multierror"
@@ -90,16 +92,49 @@ func inTurn(to func(Event)) func(Event) {
 // Failures joins the errors of all rows; nil when there is none.
 func Failures(results []Graded) error {
 	var all *multierror.Error
+	var refused []*refusedRows
 	for _, r := range results {
-		if r.Err != nil {
-			all = multierror.Append(all, r.Err)
+		var refusal *policy.Refusal
+		if !errors.As(r.Err, &refusal) || len(refusal.Grants) == 0 {
+			if r.Err != nil {
+				all = multierror.Append(all, r.Err)
+			}
+			continue
 		}
+		same := slices.IndexFunc(refused, func(known *refusedRows) bool { return known.Error() == refusal.Error() })
+		if same < 0 {
+			refused, same = append(refused, &refusedRows{Refusal: refusal}), len(refused)
+		}
+		refused[same].dirs = append(refused[same].dirs, r.Dir)
+	}
+	for _, rows := range refused {
+		all = multierror.Append(all, rows)
 	}
 	if all == nil {
 		return nil
 	}
 	all.ErrorFormat = oneALine
 	return all
+}
+
+// refusedRows are rows that were refused for the same: one page for all of them.
+type refusedRows struct {
+	*policy.Refusal
+	dirs []string
+}
+
+// Unwrap gives the refusal itself.
+func (r *refusedRows) Unwrap() error { return r.Refusal }
+
+// lines are the rows and the page, safe to print.
+func (r *refusedRows) lines() string {
+	const most = 5
+	text := policy.Neutral(strings.Join(r.dirs[:min(len(r.dirs), most)], ", "))
+	if more := len(r.dirs) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more rows", more)
+	}
+	page := policy.Neutral(r.What) + "\n" + strings.TrimSuffix(cutText(policy.Page(r.Grants), mostErrorLine), "\n") + "\n" + policy.Neutral(r.Do)
+	return text + ": " + strings.ReplaceAll(page, "\n", "\n    ")
 }
 
 // ExitCodeOfRows is the exit code of many rows: that of an interrupt if there

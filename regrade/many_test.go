@@ -222,3 +222,34 @@ func TestLostEnginesAreReplaced(t *testing.T) {
 		t.Errorf("%v, closed %d and %d times", err, first.closed, second.closed)
 	}
 }
+
+// TestRowsThatAskForTheSameAreOnePage: of many rows that are refused each plan is
+// shown once, as a page, and each row's own line is short.
+func TestRowsThatAskForTheSameAreOnePage(t *testing.T) {
+	page := func(lines ...string) error {
+		refusal := &policy.Refusal{What: "nobody has accepted that:", Do: "say yes", Plan: "hash"}
+		for _, line := range lines {
+			refusal.Grants = append(refusal.Grants, policy.Grant{Kind: policy.Command, Value: line})
+		}
+		return refusal
+	}
+	results := []Graded{{Dir: "z", Err: errors.New("lost")}}
+	for _, dir := range []string{"a", "b", "c\x1b", "d", "e", "f", "g"} {
+		results = append(results, Graded{Dir: dir, Err: page("x\n  - command: forged")})
+	}
+	results = append(results, Graded{Dir: "other", Err: page("y", "z")})
+	text := Failures(results).Error()
+	want := "\n  - lost" +
+		"\n  - a, b, c\\x1b, d, e and 2 more rows: nobody has accepted that:\n    1 command:\n      - command: x\\n  - command: forged\n    say yes" +
+		"\n  - other: nobody has accepted that:\n    2 commands:\n      - command: y\n      - command: z\n    say yes"
+	if text != want {
+		t.Errorf("%s\nwant%s", text, want)
+	}
+	var refusal *policy.Refusal
+	if err := page("x"); !errors.As(err, &refusal) || refusal.Brief() != "nobody has accepted that: 1 command and 0 grants, plan hash" {
+		t.Errorf("%q", refusal.Brief())
+	}
+	if ExitCodeOfRows(results[1:]) != ExitUsage {
+		t.Errorf("exit code %d", ExitCodeOfRows(results[1:]))
+	}
+}

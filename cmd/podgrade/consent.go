@@ -17,6 +17,15 @@ import (
 	"podgrade/regrade"
 )
 
+// errorLine is an error in a list of rows, safe to print.
+func errorLine(err error) string {
+	var refusal *policy.Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Brief()
+	}
+	return policy.Clip(err.Error(), mostError)
+}
+
 // policyFlag names the policy file.
 func policyFlag() cli.Flag {
 	return &cli.StringFlag{Name: "policy", Usage: "what records may ask for without asking, and what never: the policy `FILE`", DefaultText: "podgrade/policy.yaml in XDG_CONFIG_HOME, where there is one"}

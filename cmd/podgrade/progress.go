@@ -118,7 +118,7 @@ func eventText(e regrade.Event) string {
 	case regrade.RowKept:
 		return fmt.Sprintf("%s: %s %s, as it was", name, e.Status.Icon(), e.Status)
 	case regrade.RowFailed:
-		return name + ": " + policy.Clip(e.Err.Error(), mostError)
+		return name + ": " + errorLine(e.Err)
 	}
 	return ""
 }

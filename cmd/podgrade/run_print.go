@@ -137,7 +137,7 @@ func rowTrouble(row regrade.RowResult, graded bool) string {
 	name := policy.Neutral(row.Job.Identity().String())
 	switch {
 	case row.Err != nil:
-		return fmt.Sprintf("! %s: %s", name, policy.Clip(row.Err.Error(), mostError))
+		return fmt.Sprintf("! %s: %s", name, errorLine(row.Err))
 	case row.Status == record.Success, row.Status == record.NotGraded && !graded, row.Status == "":
 		return ""
 	}
