@@ -162,11 +162,6 @@ func (h *Host) runPodmanOn(ctx context.Context, stdin *os.File, args ...string) 
 
 // execInside runs a program of the host inside the worker's namespaces.
 func (h *Host) execInside(ctx context.Context, argv, env []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
-	return h.execInsideAt(ctx, "/", argv, env, stdin, stdout, stderr)
-}
-
-// execInsideAt does so in a working directory.
-func (h *Host) execInsideAt(ctx context.Context, dir string, argv, env []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
 	if stdin == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
@@ -185,7 +180,7 @@ func (h *Host) execInsideAt(ctx context.Context, dir string, argv, env []string,
 		return 0, err
 	}
 	defer said.close()
-	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpExec, Exec: &worker.Exec{Argv: argv, Env: env, Dir: dir}}, stdin, out.end, said.end)
+	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpExec, Exec: &worker.Exec{Argv: argv, Env: env, Dir: "/"}}, stdin, out.end, said.end)
 	return reply.ExitCode, err
 }
 

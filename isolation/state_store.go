@@ -44,7 +44,11 @@ func (h *Host) NoteState(diffID, row string) error {
 		return err
 	}
 	sum := sha256.Sum256([]byte(row))
-	return os.WriteFile(filepath.Join(stateRows(dir), hex.EncodeToString(sum[:16])), []byte(row), 0o600)
+	note := filepath.Join(stateRows(dir), hex.EncodeToString(sum[:16]))
+	if err := os.WriteFile(note, []byte(row), 0o600); err != nil {
+		return err
+	}
+	return h.privilege.own(stateRows(dir), note)
 }
 
 // notedRows are the rows that were noted, sorted.

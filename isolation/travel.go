@@ -32,7 +32,15 @@ func (h *Host) TempDir() (string, error) { return os.MkdirTemp(h.run.dir, "trave
 // PackTree writes the tree in a directory as an archive (tree.Pack), with the
 // owners of the user namespace.
 func (h *Host) PackTree(ctx context.Context, dir *os.File, o tree.PackOptions, to io.Writer) (tree.Packed, error) {
-	return h.pack(ctx, worker.StagePack, dir, o, to)
+	if h.privilege.ids() == nil {
+		return h.pack(ctx, worker.StagePack, dir, o, to)
+	}
+	shown, err := h.privilege.source(&worker.View{Source: dir.Name(), Kind: worker.ViewCopy})
+	if err != nil {
+		return tree.Packed{}, err
+	}
+	defer closeAll(shown)
+	return h.pack(ctx, worker.StagePack, shown[0], o, to)
 }
 
 // PackState writes the archive that stands for a kept state layer. Its bytes
@@ -102,6 +110,20 @@ func noted(err, writing error) error {
 // UnpackTree makes the tree of an archive in an empty directory that nobody else
 // may reach.
 func (h *Host) UnpackTree(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error {
+	if h.privilege.ids() == nil {
+		return h.unpack(ctx, from, dir, o)
+	}
+	given, err := h.privilege.target(&worker.View{Source: dir.Name()})
+	if err != nil {
+		return &Fault{Tried: "unpack into", On: dir.Name(), Why: err}
+	}
+	defer given.Close()
+	err = h.unpack(ctx, from, given, o)
+	_, back := h.privilege.takeBack(context.WithoutCancel(ctx), h, dir, tree.Owner{})
+	return errors.Join(err, back)
+}
+
+func (h *Host) unpack(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error {
 	options, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -135,7 +157,13 @@ func (h *Host) StockState(ctx context.Context, from *os.File, diffID string, ima
 		Op: worker.OpStock, Pin: image.Pin.String(), SearchPath: image.searchPath(),
 		Root: &worker.Root{Layers: image.Layers}, Stock: &worker.Stock{DiffID: diffID, Most: most},
 	}
-	if len(image.Layers) == 0 {
+	var shown []*os.File // what the image is seen by, where the worker cannot open it
+	if len(image.Layers) > 0 {
+		if shown, err = h.privilege.image(ctx, &cell{host: h}, request.Root); err != nil {
+			return mountFault(image, err)
+		}
+		defer closeAll(shown)
+	} else {
 		if request.Mounted, err = h.podmanSays(ctx, "image", "mount", image.Pin.ID); err != nil {
 			return mountFault(image, err)
 		}
@@ -148,7 +176,7 @@ func (h *Host) StockState(ctx context.Context, from *os.File, diffID string, ima
 	h.cells++
 	request.Cell = fmt.Sprintf("stock-%d", h.cells)
 	h.mu.Unlock()
-	_, err = h.worker.do(ctx, request, from)
+	_, err = h.worker.do(ctx, request, append([]*os.File{from}, shown...)...)
 	_, discarding := h.worker.do(context.WithoutCancel(ctx), worker.Request{Op: worker.OpDiscard, Cell: request.Cell})
 	var failed *workerError
 	if errors.As(err, &failed) && failed.cause.Workspace {
@@ -183,11 +211,12 @@ func (h *Host) LoadImage(ctx context.Context, layout string, pin oci.Pin) (Image
 	if !errors.Is(err, ErrNoImage) {
 		return image, err
 	}
-	// Podman 4.3 names the image after the path, which must be a name too.
+	// Podman 4.3 names the image after the path as it is given, which must be a
+	// name too: so it is given from the directory above.
 	said := &tail{max: 4 << 10}
 	base := filepath.Base(layout)
-	pull := []string{h.podman, "pull", "--quiet", "oci:" + base}
-	code, err := h.execInsideAt(ctx, filepath.Dir(layout), pull, podmanEnv(), nil, io.Discard, said)
+	pull := []string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, filepath.Dir(layout), h.podman, "pull", "--quiet", "oci:" + base}
+	code, err := h.privilege.podman(ctx, h, pull, nil, io.Discard, said)
 	if err == nil && code != 0 {
 		err = saidByPodman(errors.New(said.String()))
 	}

@@ -64,7 +64,7 @@ func TestAsRootATaskIsRunAndGradedAgain(t *testing.T) {
 	podgrade := func(args ...string) string {
 		t.Helper()
 		verb := 1
-		if args[0] == "images" {
+		if args[0] == "images" || args[0] == "state" {
 			verb = 2
 		}
 		args = slices.Insert(args, verb, "--scratch", filepath.Join(house, "scratch"))
@@ -80,7 +80,7 @@ func TestAsRootATaskIsRunAndGradedAgain(t *testing.T) {
 		t.Errorf("the doctor says\n%s", said)
 	}
 	podgrade("images", "import", "root.tar", "localhost/podgrade-base:1", "--user", "1000")
-	task := strings.Replace(string(exampleTask), "  type: none\n", "  type: command\n  command: mkdir -p made/deep && echo $(id -u) > made/deep/user && chmod 700 made\ninitial_prompt: go\n", 1)
+	task := strings.Replace(string(exampleTask), "  type: none\n", "  type: command\n  command: mkdir -p made/deep && echo $(id -u) > made/deep/user && chmod 700 made && echo left > /tmp/left\ninitial_prompt: go\n", 1)
 	if err := os.WriteFile(filepath.Join(dir, "task.yaml"), []byte(task), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +101,7 @@ func TestAsRootATaskIsRunAndGradedAgain(t *testing.T) {
 			t.Errorf("%s says no ids (%v)", name, err)
 		}
 	}
+	travelsAsRoot(t, podgrade, dir)
 	if said := podgrade("gc"); strings.Contains(said, "removed") {
 		t.Errorf("it left something: %s", said)
 	}
@@ -108,4 +109,30 @@ func TestAsRootATaskIsRunAndGradedAgain(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "runs", "first")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the run is still there: %v", err)
 	}
+}
+
+// travelsAsRoot: what root exports it imports into a store that has lost it, and
+// grades there.
+func travelsAsRoot(t *testing.T, podgrade func(args ...string) string, dir string) {
+	t.Helper()
+	podgrade("export", "runs/first", "-o", "first.tar", "--allow-recorded-paths")
+	layers := strings.Fields(podgrade("state", "ls"))
+	if len(layers) == 0 || !strings.HasPrefix(layers[0], "sha256:") {
+		t.Fatalf("state ls says %q", layers)
+	}
+	podgrade("state", "rm", layers[0])
+	if out, err := exec.Command("podman", "rmi", "--force", "localhost/podgrade-base:1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	said := podgrade("import", "first.tar", "-o", "in")
+	if !strings.Contains(said, "rows 1, images loaded 1, images there already 0, state layers 1") {
+		t.Errorf("import says %s", said)
+	}
+	row := filepath.Join("in", "default", "greeting", "00")
+	podgrade("evaluate", row, "--allow-recorded-commands")
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dir, row, "artifacts", "greeting", "made", "deep", "user"), &st); err != nil || st.Uid != 0 {
+		t.Errorf("what the agent made belongs to %d (%v)", st.Uid, err)
+	}
+	podgrade("rm", "in", "--yes")
 }

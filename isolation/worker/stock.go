@@ -19,10 +19,10 @@ import (
 // tools of its image it touches, is found out as for one that was made here:
 // nothing that came with it is believed.
 func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, answer *Reply) error {
-	if len(files) != 1 || r.Root == nil || r.Stock == nil || c.layers != nil {
-		return errors.New("to take a state layer in it needs one descriptor and what it lies above")
+	if len(files) == 0 || len(files) > 2 || r.Root == nil || r.Stock == nil || c.layers != nil {
+		return errors.New("to take a state layer in it needs its archive and what it lies above")
 	}
-	if err := c.standOn(*r.Root, r.Mounted); err != nil {
+	if err := c.standOn(*r.Root, r.Mounted, files[1:]); err != nil {
 		return err
 	}
 	defer func() {
@@ -48,20 +48,26 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 	return s.store(dir, made.StateInfo)
 }
 
-// standOn opens what a layer lies above: layers of Podman's store, or an image
-// that Podman has mounted.
-func (c *cell) standOn(r Root, mounted string) error {
-	if mounted == "" {
-		if len(r.Layers) == 0 {
-			return errors.New("the image has no layers")
+// standOn opens what a layer lies above: layers of Podman's store, an image that
+// Podman has mounted, or one that came as a mount of its own.
+func (c *cell) standOn(r Root, mounted string, shown []int) error {
+	switch {
+	case len(shown) > 0:
+		fd, err := unix.FcntlInt(uintptr(shown[0]), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			c.layers = []layer{{dir: descriptorPath(fd), fd: fd}}
 		}
-		return c.holdLayers(r)
+		return err
+	case mounted != "":
+		fd, err := unix.Open(mounted, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			c.layers = []layer{{dir: mounted, fd: fd}}
+		}
+		return err
+	case len(r.Layers) == 0:
+		return errors.New("the image has no layers")
 	}
-	fd, err := unix.Open(mounted, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		c.layers = []layer{{dir: mounted, fd: fd}}
-	}
-	return err
+	return c.holdLayers(r)
 }
 
 func unpackLayer(ctx context.Context, archive int, dir string, most tree.Bound) error {
