@@ -63,10 +63,10 @@ success_criteria:
 post_run: [{command: "echo secret1"}]
 `
 
-// TestTheAgentNeverSeesGradingMaterial: promise 3 of the design, D-92.
+// TestTheAgentNeverSeesGradingMaterial: promise 3 of the design.
 func TestTheAgentNeverSeesGradingMaterial(t *testing.T) {
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
-		t.Run(engine, func(t *testing.T) {
+		t.Run("D-92: an agent that searches all of its cell finds nothing, "+engine, func(t *testing.T) {
 			b := newBench(t, engine, testimages.Busybox())
 			file := write(t, searchedTask, map[string]string{
 				"key-secret1/answer": "secret1\n", "notes.txt": "secret1\n", "fixture.txt": "a fixture\n", "given/find.sh": search,
@@ -101,23 +101,29 @@ func TestTheSearchFindsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWhatTheAgentLeavesRunningEnds: D-83; a process that waits for the answer
-// key does not live to see it, and the record says that it was there.
+// TestWhatTheAgentLeavesRunningEnds: the answer key is in no cell of the agent's,
+// whatever modes it changes; a process that waits for it does not live to see it,
+// and the record says that it was there.
 func TestWhatTheAgentLeavesRunningEnds(t *testing.T) {
 	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
-	const thief = "(while :; do cat /work/references/* >>stolen.txt && exit; done >/dev/null 2>&1 &) ; (nc -l -p 8099 >/dev/null 2>&1 &) ; sleep 0.3"
-	text := strings.Replace(small(agentOf(thief)+sealedBusybox+"reference: {directory: key}"), "{type: file_exists, path: ., description: there is a workspace}",
-		"{type: run_command, command: test ! -s stolen.txt, description: nothing was stolen}", 1)
-	r := b.executes(load(t, write(t, text, map[string]string{"key/answer": "42"}), tasks.Request{}))
-	if alive := r.Record.Environment.Text(record.Processes); !strings.Contains(alive, "/8099") || !strings.Contains(alive, "sh") {
-		t.Errorf("alive: %q", alive)
-	}
-	if verdict := r.grades(); verdict.Status != record.Success {
-		t.Errorf("%s", verdict.Status)
-	}
-	if stamps := r.stamps(); !strings.HasPrefix(stamps, record.GradedWithoutProcesses+"=") || !strings.Contains(stamps, "8099") {
-		t.Errorf("stamps %s", stamps)
-	}
+	const opens = "chmod -R a+rwX /work 2>/dev/null; cat /work/references/* >>stolen.txt 2>/dev/null; "
+	const thief = opens + "(while :; do cat /work/references/* >>stolen.txt && exit; done >/dev/null 2>&1 &) ; (nc -l -p 8099 >/dev/null 2>&1 &) ; sleep 0.3"
+	t.Run("D-82 and D-83: neither modes nor patience lead an agent to the answer key", func(t *testing.T) {
+		b := *b
+		b.t = t
+		text := strings.Replace(small(agentOf(thief)+sealedBusybox+"reference: {directory: key}"), "{type: file_exists, path: ., description: there is a workspace}",
+			"{type: run_command, command: test ! -s stolen.txt && test -s \"$REFERENCE_DIR/answer\", description: nothing was stolen}", 1)
+		r := b.executes(load(t, write(t, text, map[string]string{"key/answer": "42"}), tasks.Request{}))
+		if alive := r.Record.Environment.Text(record.Processes); !strings.Contains(alive, "/8099") || !strings.Contains(alive, "sh") {
+			t.Errorf("alive: %q", alive)
+		}
+		if verdict := r.grades(); verdict.Status != record.Success {
+			t.Errorf("%s", verdict.Status)
+		}
+		if stamps := r.stamps(); !strings.HasPrefix(stamps, record.GradedWithoutProcesses+"=") || !strings.Contains(stamps, "8099") {
+			t.Errorf("stamps %s", stamps)
+		}
+	})
 }
 
 // TestPreservation: what becomes of the workspace.

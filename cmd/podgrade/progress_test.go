@@ -69,7 +69,7 @@ func TestOneEventForEachGrade(t *testing.T) {
 // system end a run with 130, and every row can be resumed.
 func TestInterruptedRunsAreResumed(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		t.Run(signal.String(), func(t *testing.T) {
+		t.Run("D-76: cells end with a run that is interrupted, "+signal.String(), func(t *testing.T) {
 			s := newScene(t)
 			s.write("task.yaml", sceneTask(t, "sleep 1; cat >made", passing))
 			cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "run", "task.yaml", "--run-dir", "r", "--repeats", "6", "-j", "2", "--json")
