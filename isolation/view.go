@@ -70,7 +70,7 @@ func (c *cell) views(ctx context.Context) error {
 		}
 		reply, err := c.view(ctx, &worker.View{Most: most,
 			Name: v.name, Kind: v.kind, Source: v.source, ReadOnly: v.readOnly, Unmounted: c.made.Engine == EngineHost,
-			Options: tree.Options{Give: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Filter: v.readOnly, Skip: skipped(c.order)},
+			Options: tree.Options{Give: tree.Owner{UID: c.user.UID, GID: c.user.GID}, Filter: v.readOnly, Skip: c.skipped()},
 			Digests: c.host.digests(),
 		})
 		if err != nil {
@@ -111,11 +111,11 @@ func viewOf(made worker.ViewMade, r tree.Report) View {
 	return View{Kind: string(made.Kind), Reason: made.Reason, Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Hazards: r.Hazards}
 }
 
-// skipped keeps the run directory, which may lie inside a task directory, out
-// of what the cell is given.
-func skipped(o Order) []tree.FileID {
+// skipped keeps the run directory and our own scratch, which may lie inside a task
+// directory, out of what the cell is given: the scratch holds the copy itself.
+func (c *cell) skipped() []tree.FileID {
 	var ids []tree.FileID
-	for _, dir := range o.Hidden {
+	for _, dir := range append(slices.Clone(c.order.Hidden), c.host.options.Scratch) {
 		var st unix.Stat_t
 		if unix.Stat(dir, &st) == nil {
 			ids = append(ids, tree.FileID{Dev: st.Dev, Ino: st.Ino})

@@ -237,3 +237,19 @@ func TestATaskBringsNoHugeTree(t *testing.T) {
 		t.Errorf("a task directory that is too large: %v", err)
 	}
 }
+
+// A task directory may hold the scratch: a copy of it must not copy itself.
+func TestAScratchBelowTheTaskDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "task.yaml"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i := as(t, "")
+	o := options(t)
+	o.Scratch = filepath.Join(dir, "scratch")
+	h := start(t, o)
+	defer h.Close()
+	order := order(t, i)
+	order.TaskDir = dir
+	want(t, openOn(t, h, order), "ls /work/task_dir", "task.yaml\n")
+}
