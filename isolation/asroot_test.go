@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -366,5 +367,93 @@ func TestAsRootAClosedScratchIsRefused(t *testing.T) {
 	_, err := isolation.Start(ctx(t), isolation.Options{Libexec: libexec(), Scratch: filepath.Join(closed, "scratch")})
 	if faultKind(err) != isolation.Refusal || !strings.Contains(err.Error(), "may not pass") || !strings.Contains(err.Error(), "--scratch") {
 		t.Error(err)
+	}
+}
+
+// Where control groups are of version 1, root's cells have their own, and what a
+// task asks for is enforced by the kernel.
+func TestAsRootLimitsAreEnforced(t *testing.T) {
+	memory := filepath.Join("/sys/fs/cgroup/memory")
+	if _, err := os.Stat(filepath.Join(memory, "memory.limit_in_bytes")); err != nil {
+		t.Skip("the control groups of this host are not of version 1: ", err)
+	}
+	h := host(t)
+	o := order(t, as(t, ""))
+	o.Plan.Limits = oci.Limits{MemoryMB: 48, CPUs: 0.2, PIDs: 40}
+	o.RequireLimits = true
+	c := openOn(t, h, o)
+	if made := c.Made(); !slices.Equal(made.LimitsKept, []string{"memory", "cpus", "pids", "output", "time"}) || len(made.LimitsNotKept) > 0 {
+		t.Errorf("enforced %q, not enforced %q", made.LimitsKept, made.LimitsNotKept)
+	}
+	groups := map[string]string{}
+	for _, controller := range oci.LimitControllers() {
+		found := groupsOf(t, controller, h)
+		if len(found) != 1 {
+			t.Fatalf("groups for %s: %q", controller, found)
+		}
+		groups[controller] = found[0]
+	}
+	for file, want := range map[string]string{
+		"memory/memory.limit_in_bytes": "50331648", "cpu/cpu.cfs_quota_us": "20000", "pids/pids.max": "64",
+	} {
+		controller, name := filepath.Split(file)
+		if text, err := os.ReadFile(filepath.Join(groups[strings.Trim(controller, "/")], name)); strings.TrimSpace(string(text)) != want {
+			t.Errorf("%s is %q, %v; want %s", file, text, err, want)
+		}
+	}
+	// What a limit of single processes does not count: files in memory.
+	if got := sh(t, c, "dd if=/dev/zero of=/dev/shm/x bs=1M count=60"); got.Code == 0 {
+		t.Errorf("60 MB of memory were used: %+v", got)
+	}
+	want(t, c, "rm -f /dev/shm/x; cat hello.txt", "hello\n") // it is the command that failed
+	run(t, c, 2*time.Second, "/bin/sh", "-c", "while :; do :; done")
+	if text, err := os.ReadFile(filepath.Join(groups["cpu"], "cpu.stat")); err != nil || strings.Contains(string(text), "nr_throttled 0\n") {
+		t.Errorf("nothing was throttled: %s, %v", text, err)
+	}
+	isolation.EndBy(c) // and made again in the same groups
+	alive(t, c)
+	must(t, c.Close())
+	for controller, group := range groups {
+		if _, err := os.Stat(group); !os.IsNotExist(err) {
+			t.Errorf("the group for %s is left: %v", controller, err)
+		}
+	}
+}
+
+// groupsOf are the groups of a host's cells in the tree of a controller.
+func groupsOf(t testing.TB, controller string, h *isolation.Host) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir("/sys/fs/cgroup/"+controller, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "podgrade-cell-"+isolation.RunName(h)+"-") {
+			found = append(found, path)
+		}
+		return nil
+	})
+	must(t, err)
+	return found
+}
+
+// The groups of a killed podgrade's cells are removed with the rest.
+func TestAsRootTheGroupsOfADeadPodgradeAreRemoved(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	must(t, err)
+	_, rest, found := strings.Cut(string(own), ":pids:")
+	if !found {
+		t.Skip("the control groups of this host are not of version 1")
+	}
+	below, _, _ := strings.Cut(rest, "\n")
+	o := options(t)
+	must(t, os.MkdirAll(filepath.Join(o.Scratch, "run-dead"), 0o700))
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(o.Scratch)), 0o711))
+	ids := hostIDs(t)
+	must(t, os.Lchown(o.Scratch, int(ids.Users), int(ids.Groups)))
+	must(t, os.Lchown(filepath.Join(o.Scratch, "run-dead"), int(ids.Users), int(ids.Groups)))
+	group := filepath.Join("/sys/fs/cgroup/pids", below, "podgrade-cell-run-dead-cell-1")
+	must(t, os.Mkdir(group, 0o755))
+	defer os.Remove(group)
+	sweep(t, o, false)
+	if _, err := os.Stat(group); !os.IsNotExist(err) {
+		t.Errorf("the group is left: %v", err)
 	}
 }

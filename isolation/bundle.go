@@ -261,12 +261,13 @@ func (c *cell) startRuntime(ctx context.Context, spec *specs.Spec, raw []byte) e
 	defer closeAll(theirs[:])
 	files := theirs[:]
 	if c.limits != nil {
-		group, err := os.Open(c.limits.dir)
+		doors, err := c.limits.doors()
 		if err != nil {
 			return err
 		}
-		defer group.Close()
-		files = append(slices.Clone(files), group)
+		defer closeAll(doors)
+		files = append(slices.Clone(files), doors...)
+		request.Enter = c.limits.first
 	}
 	_, err = c.ask(ctx, request, files...)
 	return err

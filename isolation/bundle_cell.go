@@ -189,7 +189,7 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		// The command keeps the supervisor from answering: its own doing.
 		return Exit{Code: -1, TimedOut: true, CellEnded: true, Duration: time.Since(started)}, c.endBy(ctx, client)
-	case c.killedOnHost(client, err):
+	case c.killedOnHost(client, err) || c.killedForMemory(client, err):
 		return Exit{Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL), CellEnded: true, Duration: time.Since(started)}, nil
 	case err != nil:
 		return Exit{}, c.lost(client, err)
@@ -416,7 +416,7 @@ func (c *cell) question(ctx, waiting context.Context, q protocol.Request, input 
 		return answer, ctx.Err()
 	case waiting.Err() != nil && c.stopped(ctx):
 		return answer, c.lost(client, errStopped)
-	case c.killedOnHost(client, err):
+	case c.killedOnHost(client, err) || c.killedForMemory(client, err):
 		return answer, fmt.Errorf("%w: what commands left running ended the supervisor", ErrBroken)
 	case waiting.Err() != nil:
 		// What commands left running keeps the supervisor from answering:

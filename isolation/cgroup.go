@@ -142,6 +142,25 @@ func descends(pid int) bool {
 type groups struct {
 	dir         string   // the delegated group
 	controllers []string // enabled for the groups below it
+	// trees are the groups below which root makes its own where control groups
+	// are of version 1, one for each controller; nil: they are of version 2.
+	trees map[string]string
+}
+
+// below is the directory in which groups for a controller are made.
+func (g *groups) below(controller string) string {
+	if g.trees != nil {
+		return g.trees[controller]
+	}
+	return g.dir
+}
+
+// files are those that enforce resources.
+func (g *groups) files(r *specs.LinuxResources) []oci.GroupFile {
+	if g.trees != nil {
+		return oci.GroupFiles1(r)
+	}
+	return oci.GroupFiles(r)
 }
 
 // delegatedGroups takes the group that podgrade was started in over, so that
@@ -210,11 +229,21 @@ func writeGroup(group, name, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// cellLimits is the control group of one cell.
+// cellLimits is the control group of one cell, of version 1 one for each
+// controller.
 type cellLimits struct {
-	dir       string
+	dirs      []string
+	first     bool // they are of version 1
+	files     []limitFile
 	resources *specs.LinuxResources
 	kept      []string // names of limits, as the kernel has them
+	killed    int      // processes that the limit of memory had ended when we last looked
+}
+
+// limitFile is a file of a group with its path.
+type limitFile struct {
+	oci.GroupFile
+	path string
 }
 
 // make makes a group with limits, and reads back what the kernel made of them.
@@ -227,27 +256,41 @@ func (g *groups) make(name string, l oci.Limits) (*cellLimits, error) {
 	if resources == nil {
 		return nil, nil
 	}
-	c := &cellLimits{dir: filepath.Join(g.dir, cellGroup+name), resources: resources}
-	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	for _, file := range oci.GroupFiles(resources) {
-		err := writeGroup(c.dir, file.Name, file.Value)
-		if err != nil && (!file.Optional || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, errors.Join(err, c.remove())
+	c := &cellLimits{resources: resources, first: g.trees != nil}
+	for _, file := range g.files(resources) {
+		dir := filepath.Join(g.below(file.Controller), cellGroup+name)
+		if !slices.Contains(c.dirs, dir) {
+			c.dirs = append(c.dirs, dir)
 		}
+		c.files = append(c.files, limitFile{file, filepath.Join(dir, file.Name)})
 	}
-	if err := c.readBack(); err != nil {
+	if err := errors.Join(c.set(), c.readBack()); err != nil {
 		return nil, errors.Join(err, c.remove())
 	}
 	return c, nil
 }
 
+// set makes the groups and writes their files.
+func (c *cellLimits) set() error {
+	for _, dir := range c.dirs {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	for _, file := range c.files {
+		err := writeGroup(filepath.Dir(file.path), file.Name, file.Value)
+		if err != nil && (!file.Optional || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
 // readBack compares the group's files with the resources.
 func (c *cellLimits) readBack() error {
 	c.kept = nil
-	for _, file := range oci.GroupFiles(c.resources) {
-		text, err := os.ReadFile(filepath.Join(c.dir, file.Name))
+	for _, file := range c.files {
+		text, err := os.ReadFile(file.path)
 		if file.Optional && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -270,11 +313,56 @@ func (c *cellLimits) holds() error {
 	if err := c.readBack(); err != nil {
 		return err
 	}
-	pids, err := processesIn(c.dir)
-	if err == nil && len(pids) == 0 {
-		err = errors.New("its control group holds no process")
+	for _, dir := range c.dirs {
+		pids, err := processesIn(dir)
+		if err == nil && len(pids) == 0 {
+			err = errors.New("its control group holds no process")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// doors are what a process enters the groups by: the directory of one of version
+// 2, of those of version 1 the files to which it writes.
+func (c *cellLimits) doors() (doors []*os.File, err error) {
+	for _, dir := range c.dirs {
+		var door *os.File
+		if c.first {
+			door, err = os.OpenFile(filepath.Join(dir, groupProcs), os.O_WRONLY, 0)
+		} else {
+			door, err = os.Open(dir)
+		}
+		if err != nil {
+			closeAll(doors)
+			return nil, err
+		}
+		doors = append(doors, door)
+	}
+	return doors, nil
+}
+
+// overMemory tells whether the limit of memory has ended a process since it was
+// last asked.
+func (c *cellLimits) overMemory() bool {
+	if c == nil {
+		return false
+	}
+	for _, dir := range c.dirs {
+		for _, name := range []string{"memory.events", "memory.oom_control"} { // of version 2, and of version 1
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			_, rest, found := strings.Cut("\n"+string(text), "\noom_kill ")
+			count, _, _ := strings.Cut(rest, "\n")
+			n, wrong := strconv.Atoi(count)
+			if errors.Join(err, wrong) == nil && found && n > c.killed {
+				c.killed = n
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asSpec is what the specification says of the group.
@@ -291,13 +379,21 @@ func (c *cellLimits) remove() error {
 	if c == nil {
 		return nil
 	}
+	var errs []error
+	for _, dir := range c.dirs {
+		errs = append(errs, removeGroup(dir))
+	}
+	return errors.Join(errs...)
+}
+
+func removeGroup(dir string) error {
 	for end := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
-		err := unix.Rmdir(c.dir)
+		err := unix.Rmdir(dir)
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("remove the control group %s: %w", c.dir, err)
+			return fmt.Errorf("remove the control group %s: %w", dir, err)
 		}
 	}
 }

@@ -121,6 +121,6 @@ func MakeGroup(dir, name string, controllers []string, l oci.Limits, change func
 	if err != nil || c == nil {
 		return nil, err
 	}
-	change(c.dir)
+	change(c.dirs[0])
 	return c.kept, c.holds()
 }

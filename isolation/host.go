@@ -87,7 +87,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err := h.begin(ctx); err != nil {
 		return nil, err
 	}
-	h.groups, h.noGroups = delegatedGroups()
+	h.groups, h.noGroups = h.privilege.groups()
 	go h.sweepDead()
 	go h.runtimeVersion()
 	return h, nil
@@ -385,6 +385,7 @@ func (h *Host) sweepRun(ctx context.Context, dead *run) error {
 	if err := h.takeBackAll(ctx, dead.dir); err != nil {
 		return err
 	}
+	h.privilege.forgetGroups(dead.dir)
 	if _, err := h.worker.do(ctx, worker.Request{Op: worker.OpSweep, Sweep: dead.dir}); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package isolation
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"podgrade/isolation/protocol"
 	"podgrade/oci"
 )
 
@@ -58,6 +60,24 @@ func (c *cell) limitsHold(started error) error {
 		return &Fault{Tried: "limit the cell", On: "of " + c.order.Image.Pin.String(), Why: err, Do: "see what `podgrade doctor` says of control groups"}
 	}
 	return nil
+}
+
+// killedForMemory tells whether the cell ended because its commands used more
+// memory than they may: their own doing. The kernel ends whom it likes then, the
+// supervisor too. It ends what is left of the cell.
+func (c *cell) killedForMemory(client *protocol.Client, err error) bool {
+	if !errors.Is(err, protocol.ErrClosed) || errors.Is(err, protocol.ErrFrame) || c.host.gone() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || !c.limits.overMemory() {
+		return false
+	}
+	if c.client == client {
+		c.end(true, true)
+	}
+	return true
 }
 
 // noteLimits sorts what was asked for, and what podgrade does itself, into what

@@ -56,6 +56,11 @@ type privilege interface {
 	// directory can be shown as cells need it.
 	describe(f *hostfacts.Facts)
 	tryMounts(dir string, f *hostfacts.Facts)
+	// groups are the control groups in which limits of cells are enforced; nil with
+	// the reason where there are none.
+	groups() (*groups, string)
+	// forgetGroups removes those that a dead run left and no new podgrade meets.
+	forgetGroups(run string)
 	// scope starts a program in a control group of its own.
 	scope() string
 	// close lets go of what was made for one Host.
@@ -126,6 +131,10 @@ func (ordinary) ids() *oci.HostIDs { return nil }
 func (ordinary) describe(*hostfacts.Facts) {}
 
 func (ordinary) tryMounts(string, *hostfacts.Facts) {}
+
+func (ordinary) groups() (*groups, string) { return delegatedGroups() }
+
+func (ordinary) forgetGroups(string) {}
 
 func (ordinary) scope() string { return "systemd-run --user --scope -p Delegate=yes" }
 

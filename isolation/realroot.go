@@ -484,6 +484,9 @@ func (r *realRoot) check(engine string) error {
 
 func (r *realRoot) describe(f *hostfacts.Facts) {
 	f.Root = &hostfacts.Root{First: r.given.Users, Last: r.given.Users + r.given.Count - 1, From: r.given.From}
+	if g := firstGroups(mountsFile, ownGroupFile); g != nil {
+		f.Root.Controllers = g.controllers
+	}
 }
 
 func (r *realRoot) tryMounts(dir string, f *hostfacts.Facts) {
@@ -498,6 +501,22 @@ func (r *realRoot) tryMounts(dir string, f *hostfacts.Facts) {
 	if err != nil {
 		f.Root.Mounts = cause(err)
 	}
+}
+
+// groups are delegated ones where there are such, else those of version 1.
+func (r *realRoot) groups() (*groups, string) {
+	delegated, why := delegatedGroups()
+	if delegated != nil {
+		return delegated, ""
+	}
+	if first := firstGroups(mountsFile, ownGroupFile); first != nil {
+		return first, ""
+	}
+	return nil, why
+}
+
+func (r *realRoot) forgetGroups(run string) {
+	firstGroups(mountsFile, ownGroupFile).removeOf(filepath.Base(run))
 }
 
 func (r *realRoot) scope() string { return "systemd-run --scope -p Delegate=yes" }

@@ -51,10 +51,11 @@ func Resources(l Limits, controllers []string) *specs.LinuxResources {
 // GroupFile is a file of a control group and what stands in it where a limit
 // is enforced.
 type GroupFile struct {
-	Limit    string // name of the limit, as LimitMemory
-	Name     string
-	Value    string
-	Optional bool // the kernel may have none: what it limits is not there then
+	Limit      string // name of the limit, as LimitMemory
+	Controller string
+	Name       string
+	Value      string
+	Optional   bool // the kernel may have none: what it limits is not there then
 }
 
 // Names of the limits that a task can ask for.
@@ -72,16 +73,39 @@ func GroupFiles(r *specs.LinuxResources) []GroupFile {
 		return nil
 	}
 	if m := r.Memory; m != nil && m.Limit != nil {
-		files = append(files, GroupFile{Limit: LimitMemory, Name: "memory.max", Value: fmt.Sprint(*m.Limit)})
+		files = append(files, GroupFile{Limit: LimitMemory, Controller: memoryController, Name: "memory.max", Value: fmt.Sprint(*m.Limit)})
 		if m.Swap != nil {
-			files = append(files, GroupFile{Limit: LimitMemory, Name: "memory.swap.max", Value: fmt.Sprint(*m.Swap - *m.Limit), Optional: true})
+			files = append(files, GroupFile{Limit: LimitMemory, Controller: memoryController, Name: "memory.swap.max", Value: fmt.Sprint(*m.Swap - *m.Limit), Optional: true})
 		}
 	}
 	if c := r.CPU; c != nil && c.Quota != nil && c.Period != nil {
-		files = append(files, GroupFile{Limit: LimitCPUs, Name: "cpu.max", Value: fmt.Sprintf("%d %d", *c.Quota, *c.Period)})
+		files = append(files, GroupFile{Limit: LimitCPUs, Controller: cpuController, Name: "cpu.max", Value: fmt.Sprintf("%d %d", *c.Quota, *c.Period)})
 	}
 	if p := r.Pids; p != nil {
-		files = append(files, GroupFile{Limit: LimitProcesses, Name: "pids.max", Value: fmt.Sprint(p.Limit)})
+		files = append(files, GroupFile{Limit: LimitProcesses, Controller: pidsController, Name: "pids.max", Value: fmt.Sprint(p.Limit)})
+	}
+	return files
+}
+
+// GroupFiles1 are the files of groups of version 1, each in the tree of its
+// controller, in the order in which they are written.
+func GroupFiles1(r *specs.LinuxResources) []GroupFile {
+	var files []GroupFile
+	if r == nil {
+		return nil
+	}
+	if m := r.Memory; m != nil && m.Limit != nil {
+		files = append(files, GroupFile{Limit: LimitMemory, Controller: memoryController, Name: "memory.limit_in_bytes", Value: fmt.Sprint(*m.Limit)})
+		if m.Swap != nil { // of memory and swap together
+			files = append(files, GroupFile{Limit: LimitMemory, Controller: memoryController, Name: "memory.memsw.limit_in_bytes", Value: fmt.Sprint(*m.Swap), Optional: true})
+		}
+	}
+	if c := r.CPU; c != nil && c.Quota != nil && c.Period != nil {
+		files = append(files, GroupFile{Limit: LimitCPUs, Controller: cpuController, Name: "cpu.cfs_period_us", Value: fmt.Sprint(*c.Period)},
+			GroupFile{Limit: LimitCPUs, Controller: cpuController, Name: "cpu.cfs_quota_us", Value: fmt.Sprint(*c.Quota)})
+	}
+	if p := r.Pids; p != nil {
+		files = append(files, GroupFile{Limit: LimitProcesses, Controller: pidsController, Name: "pids.max", Value: fmt.Sprint(p.Limit)})
 	}
 	return files
 }

@@ -3,6 +3,7 @@ package oci
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +31,23 @@ func TestLimitsAreFilesOfAControlGroup(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Version 1 has a file for memory and swap together, and two for the processors.
+func TestTheFilesOfVersion1(t *testing.T) {
+	r := Resources(Limits{MemoryMB: 64, CPUs: 1.5, PIDs: 40}, LimitControllers())
+	want := map[string]string{"memory.limit_in_bytes": "67108864", "memory.memsw.limit_in_bytes": "67108864", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000", "pids.max": "64"}
+	for _, file := range GroupFiles1(r) {
+		if want[file.Name] != file.Value || !strings.HasPrefix(file.Name, file.Controller+".") {
+			t.Errorf("%+v", file)
+		}
+		delete(want, file.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	if files := GroupFiles1(nil); files != nil {
+		t.Errorf("of nothing: %v", files)
 	}
 }

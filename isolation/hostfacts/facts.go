@@ -99,7 +99,9 @@ type Root struct {
 	Last    uint32 `json:"last"`              // of a cell's
 	From    string `json:"from"`              // who keeps them free
 	Problem string `json:"problem,omitempty"` // why there are none
-	Mounts  string `json:"mounts,omitempty"`  // why nothing can be mounted with other owners
+	// Controllers are those of version 1 that root makes groups of.
+	Controllers []string `json:"controllers,omitempty"`
+	Mounts      string   `json:"mounts,omitempty"` // why nothing can be mounted with other owners
 }
 
 // Program is one that podgrade starts.

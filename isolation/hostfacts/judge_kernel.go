@@ -14,18 +14,15 @@ const limitsIgnored = "rows run without their limits of memory, processors and p
 func judgeCgroups(f Facts) Finding {
 	c := f.Cgroups
 	const see = "Control groups"
-	if f.User.UID == 0 {
-		return Finding{Found: notForRoot}
+	if f.Root != nil && c.Layout != LayoutUnified {
+		if missing := lacking(f.Root.Controllers); len(missing) == 0 {
+			return Finding{Found: orUnknown(c.Layout) + " layout; root makes groups of version 1: " + strings.Join(f.Root.Controllers, " ")}
+		}
 	}
 	if c.Layout != LayoutUnified {
 		return Finding{Status: Degraded, Found: orUnknown(c.Layout) + " layout", Means: limitsIgnored, Do: unify(f.System), See: see}
 	}
-	var missing []string
-	for _, name := range limitControllers {
-		if !slices.Contains(c.Delegated, name) {
-			missing = append(missing, name)
-		}
-	}
+	missing := lacking(c.Delegated)
 	if len(missing) == 0 {
 		return Finding{Found: "unified layout; delegated: " + strings.Join(c.Delegated, " ")}
 	}
@@ -43,6 +40,17 @@ func judgeCgroups(f Facts) Finding {
 		`printf '[Service]\nDelegate=cpu cpuset io memory pids\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf`,
 		"sudo systemctl daemon-reload # then log in anew",
 	}}
+}
+
+// lacking are the controllers that limits need and that are not there.
+func lacking(there []string) []string {
+	var missing []string
+	for _, name := range limitControllers {
+		if !slices.Contains(there, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 // unify is how a machine starts with version 2 of control groups alone.

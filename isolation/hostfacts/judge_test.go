@@ -196,7 +196,8 @@ func TestRootNeedsLess(t *testing.T) {
 	f := recorded(t, "debian12-hybrid")
 	f.User.UID, f.Root = 0, &Root{First: 1879048192, Last: 1879113727, From: "podgrade's own"}
 	f.IDs, f.User.RuntimeDir = IDs{}, Place{}
-	for check, found := range map[string]string{"user": "1879048192 to 1879113727", "subordinate ids": "root needs none", "newuidmap": "root needs none", "runtime directory": "root needs none"} {
+	f.Root.Controllers = []string{"memory", "cpu", "pids"}
+	for check, found := range map[string]string{"control groups": "version 1: memory cpu pids", "user": "1879048192 to 1879113727", "subordinate ids": "root needs none", "newuidmap": "root needs none", "runtime directory": "root needs none"} {
 		if got := finding(t, f, check); got.Status != OK || !strings.Contains(got.Found, found) {
 			t.Errorf("%+v", got)
 		}

@@ -47,6 +47,8 @@ func Main(args []string) int {
 		err = serve(args[2:])
 	case StageTry:
 		err = try(args[2:])
+	case StageJoin:
+		err = join(args[2:])
 	case StageClose:
 		err = closeAddresses(args[2:])
 	case StageRemove:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -256,12 +257,12 @@ func (c *cell) bindEtc() error {
 
 // startCell writes the specification and starts the runtime on it.
 func (s *server) startCell(c *cell, r Request, files []int) error {
-	if len(files) != 3 && len(files) != 4 || !c.mounted || c.runtime != nil {
+	if len(files) < 3 || len(files) > 4 && !r.Enter || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
 	}
-	group := noGroup
-	if len(files) == 4 {
-		group = files[3]
+	group, doors := noGroup, files[3:]
+	if len(doors) == 1 && !r.Enter {
+		group, doors = doors[0], nil
 	}
 	if err := c.readSpec(r.Spec); err != nil {
 		return err
@@ -285,7 +286,10 @@ func (s *server) startCell(c *cell, r Request, files []int) error {
 	}
 	c.starts++
 	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.dir, "--pid-file", c.pidFile(), c.container())
-	pid, ended, err := s.children.startIn(group, argv, runtimeEnv(), c.dir, [3]int(files[:3]))
+	if len(doors) > 0 {
+		argv = append([]string{"/proc/self/exe", StageJoin, strconv.Itoa(len(doors))}, argv...)
+	}
+	pid, ended, err := s.children.startIn(group, argv, runtimeEnv(), c.dir, [3]int(files[:3]), doors...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}

@@ -31,12 +31,16 @@ func (c *children) start(argv, env []string, dir string, files [3]int) (int, <-c
 // noGroup stands for the control group that we are in.
 const noGroup = -1
 
-// startIn is start in the control group whose directory is given.
-func (c *children) startIn(group int, argv, env []string, dir string, files [3]int) (int, <-chan syscall.WaitStatus, error) {
+// startIn is start in the control group whose directory is given, and with more
+// descriptors from 3 on.
+func (c *children) startIn(group int, argv, env []string, dir string, files [3]int, more ...int) (int, <-chan syscall.WaitStatus, error) {
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: env,
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, UseCgroupFD: group != noGroup, CgroupFD: group},
+	}
+	for _, fd := range more {
+		attr.Files = append(attr.Files, uintptr(fd))
 	}
 	ended := make(chan syscall.WaitStatus, 1)
 	c.mu.Lock()

@@ -175,10 +175,13 @@ func (s *server) reply(r Reply) error {
 	return err
 }
 
+// maxFiles is how many descriptors a request has at most.
+const maxFiles = 8
+
 // loop serves until podgrade closes the channel or dies. Returning ends the
 // process, and with PID 1 the kernel ends all the rest.
 func (s *server) loop() error {
-	buf, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*4))
+	buf, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4*maxFiles))
 	for {
 		n, oobn, flags, _, err := s.channel.ReadMsgUnix(buf, oob)
 		if err != nil || n == 0 {

@@ -18,6 +18,7 @@ import (
 const (
 	StageTry    = "try"    // does what a cell needs, and reports; without arguments it does nothing
 	StageRemove = "remove" // empties the directory that is its standard input
+	StageJoin   = "join"   // enters control groups of version 1, and executes a program
 	StageClose  = "close"  // makes addresses unreachable in a network
 )
 

@@ -65,6 +65,7 @@ type Request struct {
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
 	Profile    string          `json:"profile,omitempty"`     // OpStart: a name of the specification's seccomp profile, which it may leave out once its filter is known
 	Filter     []byte          `json:"filter,omitempty"`      // OpStart: the profile's filter, compiled; none: the runtime compiles it, or it is known
+	Enter      bool            `json:"enter,omitempty"`       // OpStart: the descriptors after the third are files of control groups of version 1 that a process enters by writing
 	Dir        string          `json:"dir,omitempty"`         // OpLook: where the image is mounted
 	PID        int             `json:"pid,omitempty"`         // OpAdopt: the container's first process; with a pipe's end, closed when that process ends
 	Image      *RootFacts      `json:"image,omitempty"`       // OpAdopt: what OpLook found, without its files
