@@ -96,7 +96,43 @@ func (g *grading) taskOf() (*tasks.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tasks.FromRecord(config.Resolved)
+	task, err := tasks.FromRecord(config.Resolved)
+	if err == nil || config.SourceYAML == "" {
+		return task, err
+	}
+	return g.taskOfSource(config, err)
+}
+
+// taskOfSource is the task of the recorded text of the task file, for a record
+// whose resolved task is not valid any more (spec/regrade.md 1.9). It is as
+// untrusted as the rest of the record. A row of a dataset has another task_id than
+// its file, and nothing of its own in the text: it is refused, as whatever else is
+// not of the row.
+func (g *grading) taskOfSource(config record.TaskConfig, invalid error) (*tasks.Task, error) {
+	task, err := tasks.FromSource([]byte(config.SourceYAML))
+	if err == nil && task.TaskID != g.record.TaskID {
+		err = fmt.Errorf("the recorded text of the task file is of the task %q, and the row of %q", task.TaskID, g.record.TaskID)
+	}
+	if err == nil && task.Dataset != nil {
+		err = errors.New("the recorded text of the task file has a dataset, of which nothing says the row")
+	}
+	if err != nil {
+		return nil, errors.Join(invalid, err)
+	}
+	if file := &task.Sandbox.Docker.DockerfilePath; *file != "" && !filepath.IsAbs(*file) && filepath.IsAbs(config.SourceFile) {
+		*file = filepath.Join(filepath.Dir(config.SourceFile), *file)
+	}
+	g.warn("the recorded task is not valid any more, so that the row is graded by the recorded text of its task file: what --experiment, -D and other layers of the run had changed is not in it (" + firstLine(invalid) + ")")
+	return task, nil
+}
+
+// firstLine is an error on one line.
+func firstLine(err error) string {
+	line, _, more := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	if more {
+		line += " ..."
+	}
+	return line
 }
 
 // taskFile is the path of the task file that the row is graded by.

@@ -24,6 +24,29 @@ func FromRecord(resolved []byte) (*Task, error) {
 	return t, nil
 }
 
+// FromSource reads the text of a task file that a record holds, for a record whose
+// resolved task is not valid any more (regrade 1.9). Overrides, variant and dataset
+// row are not in it. No file is read and no path is resolved. The error is an
+// *Invalid that lists all problems.
+func FromSource(text []byte) (*Task, error) {
+	const what, name = "record", "task_config.source_yaml"
+	r := &report{}
+	n := parseYAML(text, &source{file: name, layer: LayerTask}, r)
+	if n == nil {
+		return nil, r.err(what, name)
+	}
+	if n.kind == nullNode {
+		n.kind = mapNode // an empty text lacks every key
+	}
+	d := &decoder{report: r, tolerant: true, loading: true}
+	t := d.task(n)
+	if err := r.err(what, name); err != nil {
+		return nil, err
+	}
+	t.warnings = tidy(r.warnings)
+	return t, nil
+}
+
 // task reads a whole task.
 func (d *decoder) task(n *node) *Task {
 	t := &Task{root: n}
