@@ -109,7 +109,7 @@ func (g *grading) taskOf() (*tasks.Task, error) {
 // its file, and nothing of its own in the text: it is refused, as whatever else is
 // not of the row.
 func (g *grading) taskOfSource(config record.TaskConfig, invalid error) (*tasks.Task, error) {
-	task, err := tasks.FromSource([]byte(config.SourceYAML))
+	task, err := tasks.FromSource([]byte(config.SourceYAML), filepath.Dir(config.SourceFile))
 	if err == nil && task.TaskID != g.record.TaskID {
 		err = fmt.Errorf("the recorded text of the task file is of the task %q, and the row of %q", task.TaskID, g.record.TaskID)
 	}
@@ -118,9 +118,6 @@ func (g *grading) taskOfSource(config record.TaskConfig, invalid error) (*tasks.
 	}
 	if err != nil {
 		return nil, errors.Join(invalid, err)
-	}
-	if file := &task.Sandbox.Docker.DockerfilePath; *file != "" && !filepath.IsAbs(*file) && filepath.IsAbs(config.SourceFile) {
-		*file = filepath.Join(filepath.Dir(config.SourceFile), *file)
 	}
 	g.warn("the recorded task is not valid any more, so that the row is graded by the recorded text of its task file: what --experiment, -D and other layers of the run had changed is not in it (" + firstLine(invalid) + ")")
 	return task, nil

@@ -1,6 +1,9 @@
 package tasks
 
-import "reflect"
+import (
+	"path/filepath"
+	"reflect"
+)
 
 // FromRecord reads the resolved task of a record: the JSON object of
 // task_config.resolved. Overrides, variant and dataset row are already in it
@@ -26,9 +29,9 @@ func FromRecord(resolved []byte) (*Task, error) {
 
 // FromSource reads the text of a task file that a record holds, for a record whose
 // resolved task is not valid any more (regrade 1.9). Overrides, variant and dataset
-// row are not in it. No file is read and no path is resolved. The error is an
-// *Invalid that lists all problems.
-func FromSource(text []byte) (*Task, error) {
+// row are not in it. No file is read; the Dockerfile's path is one from dir, where the
+// file was. The error is an *Invalid that lists all problems.
+func FromSource(text []byte, dir string) (*Task, error) {
 	const what, name = "record", "task_config.source_yaml"
 	r := &report{}
 	n := parseYAML(text, &source{file: name, layer: LayerTask}, r)
@@ -42,6 +45,9 @@ func FromSource(text []byte) (*Task, error) {
 	t := d.task(n)
 	if err := r.err(what, name); err != nil {
 		return nil, err
+	}
+	if file := &t.Sandbox.Docker.DockerfilePath; *file != "" && filepath.IsAbs(dir) {
+		*file = absolute(dir, *file)
 	}
 	t.warnings = tidy(r.warnings)
 	return t, nil
