@@ -146,16 +146,22 @@ func (h *Host) unpack(ctx context.Context, from, dir *os.File, o tree.UnpackOpti
 	return nil
 }
 
+// Stock is a state layer that came from elsewhere: its diff id, how large it may
+// be, and whether the rows that it came with say that it was made before the
+// agent worked.
+type Stock = worker.Stock
+
 // StockState takes a state layer in that came from elsewhere: from is the
 // archive that stands for it, image what it lies above. A layer that is there
 // already is kept.
-func (h *Host) StockState(ctx context.Context, from *os.File, diffID string, image Image, most tree.Bound) (err error) {
+func (h *Host) StockState(ctx context.Context, from *os.File, image Image, stock Stock) (err error) {
+	diffID := stock.DiffID
 	if h.HasState(diffID) {
 		return nil
 	}
 	request := worker.Request{
 		Op: worker.OpStock, Pin: image.Pin.String(), SearchPath: image.searchPath(),
-		Root: &worker.Root{Layers: image.Layers}, Stock: &worker.Stock{DiffID: diffID, Most: most},
+		Root: &worker.Root{Layers: image.Layers}, Stock: &stock,
 	}
 	var shown []*os.File // what the image is seen by, where the worker cannot open it
 	if len(image.Layers) > 0 {

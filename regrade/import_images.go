@@ -116,9 +116,11 @@ func (i *importing) states(ctx context.Context) error {
 		part := archive.BlobPart(state.DiffID)
 		p, _ := i.archive.Manifest.Part(part)
 		// Whiteouts of whole directories come beside the entries that are counted.
-		most := tree.Bound{Entries: 2*state.Entries + 1, Bytes: p.Size}
+		stock := isolation.Stock{
+			DiffID: state.DiffID, Most: tree.Bound{Entries: 2*state.Entries + 1, Bytes: p.Size}, BeforeAgent: !i.after[state.DiffID],
+		}
 		if err := i.stream(ctx, part, func(from *os.File) error {
-			return i.engines.StockState(ctx, from, state.DiffID, image, most)
+			return i.engines.StockState(ctx, from, image, stock)
 		}); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type ImportEngines interface {
 	HasState(diffID string) bool
 	// UnpackTree and StockState read archives, LoadImage an image's layout.
 	UnpackTree(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error
-	StockState(ctx context.Context, from *os.File, diffID string, image isolation.Image, most tree.Bound) error
+	StockState(ctx context.Context, from *os.File, image isolation.Image, stock isolation.Stock) error
 	LoadImage(ctx context.Context, layout string, pin oci.Pin) (isolation.Image, error)
 	// NoteState says that a row needs a state layer.
 	NoteState(diffID, row string) error
@@ -86,6 +86,7 @@ type importing struct {
 	trees   map[string]carriedTree
 	result  ImportedRows
 	needs   map[string][]string // rows that need a state layer
+	after   map[string]bool     // state layers that hold what an agent changed
 }
 
 // carriedTree is a task directory or a reference that was unpacked.
@@ -197,7 +198,7 @@ func idOf(row archive.Row) record.Identity {
 
 // place puts everything in its place, the run directory last.
 func (i *importing) place(ctx context.Context) (err error) {
-	i.result.Archive, i.needs = i.archive.Sum, map[string][]string{}
+	i.result.Archive, i.needs, i.after = i.archive.Sum, map[string][]string{}, map[string]bool{}
 	if i.stage, err = os.MkdirTemp(filepath.Dir(i.run), "."+filepath.Base(i.run)+".*.tmp"); err != nil {
 		return i.failed(err)
 	}
@@ -358,6 +359,7 @@ func (i *importing) rewrite(ctx context.Context, row *record.Row, part archive.R
 	if err != nil {
 		return i.refuse(fmt.Errorf("the row %s: %w", idOf(part), err), "nothing of it was used")
 	}
+	i.after[rec.Environment.Text(record.StateDiffID)] = true
 	for _, key := range record.ImportFacts() {
 		rec.Environment.Delete(key)
 	}

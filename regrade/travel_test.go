@@ -35,7 +35,8 @@ type travel struct {
 	states map[string]string            // archives, by diff id
 	loaded []string
 	noted  []string
-	fail   error // of StockState
+	before []bool // of the state layers that were taken in
+	fail   error  // of StockState
 }
 
 func newTravel(t *testing.T) *travel {
@@ -122,12 +123,13 @@ func (f *travel) UnpackTree(ctx context.Context, from, dir *os.File, o tree.Unpa
 	return err
 }
 
-func (f *travel) StockState(_ context.Context, from *os.File, id string, image isolation.Image, _ tree.Bound) error {
+func (f *travel) StockState(_ context.Context, from *os.File, image isolation.Image, stock isolation.Stock) error {
 	if f.fail != nil {
 		return f.fail
 	}
 	text, err := io.ReadAll(from)
-	f.states[id] = string(text)
+	f.states[stock.DiffID] = string(text)
+	f.before = append(f.before, stock.BeforeAgent)
 	return err
 }
 
@@ -238,6 +240,9 @@ func TestWhatArrivesIsWhatLeft(t *testing.T) {
 	}
 	if want := strings.Count(there.loaded[0], " "); want != 4 { // index, layout, manifest, configuration, layer
 		t.Errorf("Podman is given %q", there.loaded[0])
+	}
+	if len(there.before) != 1 || there.before[0] {
+		t.Errorf("what the agent changed was taken in as from before: %v", there.before)
 	}
 	for diffID, text := range here.states {
 		if there.states[diffID] != text {
@@ -544,5 +549,37 @@ func TestAnExportIsWholeOrNothing(t *testing.T) {
 				t.Errorf("there is %q, was %q", after, before)
 			}
 		})
+	}
+}
+
+// Both state layers of a row travel, and that of before the agent stays what it
+// is.
+func TestAStateLayerOfBeforeTheAgentStaysOne(t *testing.T) {
+	here, work := newTravel(t), t.TempDir()
+	run := filepath.Join(work, "run")
+	row := here.row(run, "t", here.image("root"))
+	const before = "what pre_run changed"
+	here.states["sha256:"+sumOf([]byte(before))] = before
+	text, err := os.ReadFile(filepath.Join(row, record.TaskFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), `"podgrade_state": "kept"`, fmt.Sprintf(`"podgrade_state": "kept", %q: "sha256:%s"`, record.PreRunDiffID, sumOf([]byte(before))), 1)
+	if err := os.WriteFile(filepath.Join(row, record.TaskFile), []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(work, "a.tar")
+	if exported, err := here.export(row, file); err != nil || exported.States != 2 {
+		t.Fatalf("%+v, %v", exported, err)
+	}
+	there := newTravel(t)
+	imported, err := there.take(file, filepath.Join(work, "in"))
+	if err != nil || len(there.noted) != 2 {
+		t.Fatalf("%+v, noted %q, %v", imported, there.noted, err)
+	}
+	for n, id := range imported.States {
+		if want := id == "sha256:"+sumOf([]byte(before)); there.before[n] != want {
+			t.Errorf("%s is of before the agent: %v", id, there.before[n])
+		}
 	}
 }

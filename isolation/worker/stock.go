@@ -44,6 +44,7 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 	if made.DiffID != r.Stock.DiffID {
 		return &fault{err: fmt.Errorf("what it holds is the state layer %q, and not %s", made.DiffID, r.Stock.DiffID), workspace: true}
 	}
+	made.BeforeAgent = r.Stock.BeforeAgent
 	answer.State = &StateMade{StateInfo: made.StateInfo}
 	return s.store(dir, made.StateInfo)
 }

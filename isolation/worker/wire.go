@@ -92,6 +92,8 @@ type Request struct {
 type Stock struct {
 	DiffID string     `json:"diff_id"`
 	Most   tree.Bound `json:"most"`
+	// BeforeAgent: as StateInfo says it, by the rows that it came with.
+	BeforeAgent bool `json:"before_agent,omitempty"`
 }
 
 // Exec is a program of the host.
