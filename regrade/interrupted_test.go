@@ -28,6 +28,9 @@ func TestOnlyAnInterruptIsExit130(t *testing.T) {
 			t.Errorf("%v: exit %d, want %d", test.err, got, test.want)
 		}
 	}
+	if kind := KindOf(fmt.Errorf("row 1: %w", interrupted)); kind != Interruption {
+		t.Errorf("it is called %s", kind)
+	}
 	if !errors.Is(interrupted, context.Canceled) || strings.Contains(interrupted.Error(), "context") {
 		t.Errorf("it says %q", interrupted)
 	}

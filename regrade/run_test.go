@@ -623,6 +623,23 @@ func TestAReadOnlyRunDirectory(t *testing.T) {
 	}
 }
 
+// TestAReportThatWasNotWrittenIsNotNamed: nobody is sent to a page that is not
+// there, and the rows are what they came to.
+func TestAReportThatWasNotWrittenIsNotNamed(t *testing.T) {
+	c := newRun(t, "a")
+	if !c.run(ExitPassed, labels("a")...).Reported {
+		t.Error("the report is not called written")
+	}
+	c = newRun(t, "a")
+	if err := os.Mkdir(filepath.Join(c.o.Dir, record.RunPage), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c.run(ExitPassed, labels("a")...).Reported || !strings.Contains(c.notice.String(), "the report could not be written") {
+		t.Errorf("the report is called written: %s", &c.notice)
+	}
+	c.is("a", record.Success, 1)
+}
+
 // TestAPrunedImageLeavesRowsUngraded: infrastructure is no verdict.
 func TestAPrunedImageLeavesRowsUngraded(t *testing.T) {
 	c := newRun(t, "a", "b")

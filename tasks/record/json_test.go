@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -181,4 +182,30 @@ func FuzzParse(f *testing.F) {
 		r.TaskConfig()
 		Stamps(r.Environment)
 	})
+}
+
+// TestOrdinaryBytesAreCounted: eight at once comes to what one after the other
+// comes to, wherever the byte that ends them stands.
+func TestOrdinaryBytesAreCounted(t *testing.T) {
+	slow := func(data []byte) int {
+		for i, c := range data {
+			if c == '"' || c == '\\' || c < 0x20 {
+				return i
+			}
+		}
+		return len(data)
+	}
+	for length := range 40 {
+		for at := range length + 1 {
+			for c := range 256 {
+				data := bytes.Repeat([]byte{'!', 0xff, 0x80, '[', ' ', '#', ']', 0x7f}, 5)[:length]
+				if at < length {
+					data[at] = byte(c)
+				}
+				if got, want := ordinary(data), slow(data); got != want {
+					t.Fatalf("%q: %d, want %d", data, got, want)
+				}
+			}
+		}
+	}
 }
