@@ -52,7 +52,8 @@ var environmentParts = map[string]Part{
 	TaskDigest: PartTask,
 	Image:      PartPin, ImageID: PartPin, ImageDigest: PartPin, Platform: PartPin, ImageCreated: PartPin, ImageOrigin: PartPin,
 	WorkspaceDigest: PartWorkspace,
-	State:           PartState, StateDiffID: PartState,
+	State:           PartState, StateDiffID: PartState, PreRunState: PartState, PreRunDiffID: PartState,
+	StateChanged: PartState, StateChanges: PartState, StateNotCarried: PartState,
 }
 
 // Parts returns a digest of each part of the record that execute wrote. It does
