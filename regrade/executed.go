@@ -47,6 +47,9 @@ func (e *execution) name() {
 	f.TaskID, f.Description, f.VariantID = row.Task.TaskID, row.Task.Description, row.Variant
 	f.AgentType, f.Model = row.Task.Agent.Type, row.Task.Agent.Model
 	f.Started, f.Completed = e.started, time.Now()
+	if e.liveGrade != nil {
+		f.Completed = e.liveGrade.began // a grade is not of the run's time
+	}
 	f.Duration = f.Completed.Sub(f.Started)
 	f.AgentConfig, f.ExpectedCommands = agentConfig(row.Task), row.Task.ExpectedCommands
 	config, err := record.NewTaskConfig(row.Task, row.File.Source, absolute(row.File.Path))

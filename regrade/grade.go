@@ -258,7 +258,7 @@ func (g *grading) judge(ctx context.Context, engines GradeEngines) (*Verdict, er
 		return nil, err
 	}
 	verdict.Recorded = StandingOf(g.record)
-	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started), clean: clean})
+	g.fold(verdict, outcome{spot: spot, unpinned: found.unpinned, hooks: hooks, grading: found.grading, whole: time.Since(started) + g.options.took(), clean: clean})
 	verdict.Found = StandingOf(g.record)
 	if g.options.Check {
 		g.checked(verdict)

@@ -18,6 +18,16 @@ type Live struct {
 	err    error // why they could not be asked
 	logs   *logs // of the grade
 	sealed bool  // the cell lacked the network that the task has by default
+	began  time.Time
+	took   time.Duration
+}
+
+// took is how long the criteria of a live grade took.
+func (o Options) took() time.Duration {
+	if o.Live == nil {
+		return 0
+	}
+	return o.Live.took
 }
 
 // Drop ends a live grade that nobody goes on with.
@@ -40,9 +50,10 @@ func (e *execution) gradesLive() bool {
 // askLive asks the criteria in the agent's cell. What keeps them from being asked
 // is the grade's to say; a cell that is lost is lost for what follows too.
 func (e *execution) askLive(ctx context.Context) {
-	live := &Live{logs: openLogs(e.row, e.warn), sealed: e.sealed()}
-	live.found, live.err = e.foundLive(ctx, live)
+	live := &Live{logs: openLogs(e.row, e.warn), sealed: e.sealed(), began: time.Now()}
 	e.liveGrade = live
+	live.found, live.err = e.foundLive(ctx, live)
+	live.took = time.Since(live.began)
 }
 
 func (e *execution) foundLive(ctx context.Context, live *Live) (*seen, error) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
 	"podgrade/tasks/record"
@@ -96,6 +97,7 @@ func TestLiveGrade(t *testing.T) {
 	task := sceneTask(t, "(while :; do echo served | nc -l -p 8099; done >/dev/null 2>&1 &) ; sleep 0.3; echo made >made", `post_run:
   - {command: "ls made"}
 success_criteria:
+  - {type: run_command, command: "touch began; sleep 1", description: it takes its time}
   - {type: run_command, command: "nc -w 5 127.0.0.1 8099 </dev/null", expected_stdout: served, description: the server answers}
   - {type: run_command, command: "grep -q 'task_id: t' $TASK_DIR/live.yaml", description: the task directory is there}
   - {type: command_executed, tool_name: Bash, command_pattern: "nothing", min_count: 0, description: the trajectory is there, weight: 0}
@@ -110,6 +112,19 @@ success_criteria:
 	if len(r.PostRun) != 1 || r.PostRun[0]["stdout"] != "made\n" {
 		t.Errorf("post_run %v", r.PostRun)
 	}
+	// The grade is not of the run's time.
+	began, err := os.Stat(filepath.Join(s.dir, "one", sceneRow, record.ArtifactsDir, "t/began"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := time.ParseInLocation("2006-01-02T15:04:05", strings.SplitN(r.Started, ".", 2)[0], time.Local)
+	took, notNumber := r.Duration.Float64()
+	if err != nil || notNumber != nil || started.Add(time.Duration(took*float64(time.Second))).After(began.ModTime()) {
+		t.Errorf("started %v, took %v, and the first criterion began %v (%v)", r.Started, r.Duration, began.ModTime(), err)
+	}
+	if whole, _ := r.Info[record.GradingDuration].(json.Number).Float64(); whole < 1 {
+		t.Errorf("the grade took %v", r.Info[record.GradingDuration])
+	}
 	if _, err := os.Stat(filepath.Join(s.dir, "one", sceneRow, record.ArtifactsDir, "t/made")); err != nil {
 		t.Error(err)
 	}
@@ -119,13 +134,13 @@ success_criteria:
 	// Executed alone, the cell is closed before anybody asks.
 	s.podgrade(0, "execute", "live.yaml", "--run-dir", "two")
 	s.podgrade(1, "evaluate", "two/"+sceneRow, trusting)
-	r = s.is("two/"+sceneRow, "FAILURE", 0.5)
+	r = s.is("two/"+sceneRow, "FAILURE", 2.0/3)
 	if stamps := r.stamps(); len(stamps) != 1 || !strings.HasPrefix(stamps[0], "graded_without_processes=") || !strings.Contains(stamps[0], "nc tcp") || !strings.Contains(stamps[0], "/8099") {
 		t.Errorf("stamps %v", stamps)
 	}
 	// And a live row that is graded again is graded fresh.
 	s.podgrade(1, "evaluate", "one/"+sceneRow, trusting)
-	if stamps := s.is("one/"+sceneRow, "FAILURE", 0.5).stamps(); len(stamps) != 1 || !strings.HasPrefix(stamps[0], "graded_without_processes=") {
+	if stamps := s.is("one/"+sceneRow, "FAILURE", 2.0/3).stamps(); len(stamps) != 1 || !strings.HasPrefix(stamps[0], "graded_without_processes=") {
 		t.Errorf("stamps %v", stamps)
 	}
 	s.write("answer/key", "42\n")
