@@ -38,7 +38,7 @@ func (e *execution) preRun(ctx context.Context) error {
 // putTaskDir copies the task directory into the cell, without .git, links that
 // lead out, and the run.
 func (e *execution) putTaskDir(ctx context.Context, dir, label string) error {
-	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{".git"}, hidden: []string{e.runDir()}})
+	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{gitDir}, hidden: []string{e.runDir()}})
 	if err != nil {
 		return templateFault("the task directory", err)
 	}

@@ -103,7 +103,7 @@ func entriesOf(root *os.Root, most int, ignore []string, skip func(root *os.Root
 			if count++; count > most {
 				return fmt.Errorf("it holds more than %d files and directories", most)
 			}
-			if base := path.Base(name); base == ".git" || isIgnored(ignore, base) || skip != nil && skip(root, name, kind) {
+			if base := path.Base(name); base == gitDir || isIgnored(ignore, base) || skip != nil && skip(root, name, kind) {
 				return nil
 			}
 			if kind.IsDir() {
