@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -369,8 +371,8 @@ func (u *unpacker) dress(fd int, h *tar.Header) error {
 	} else if err := unix.Fchown(fd, h.Uid, h.Gid); err != nil {
 		return fmt.Errorf("give it to user %d, group %d: %w", h.Uid, h.Gid, err)
 	}
-	for record, value := range h.PAXRecords {
-		name, value, ok, err := xattrOf(record, value)
+	for _, record := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+		name, value, ok, err := xattrOf(record, h.PAXRecords[record])
 		if err != nil {
 			return err
 		}
