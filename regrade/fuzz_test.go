@@ -20,7 +20,12 @@ import (
 // nobody has accepted them. An input is the text of a record, or choices that
 // change a good one: what is put where.
 func FuzzGrants(f *testing.F) {
-	dir, err := fixture.Write(fixture.Order{Task: byod, Out: f.TempDir(), Form: fixture.Pinned, Pin: newFake().images[imageID].Pin,
+	home := f.TempDir()
+	if memory, err := os.MkdirTemp("/dev/shm", "podgrade-fuzz-"); err == nil { // where writing durably costs nothing
+		f.Cleanup(func() { os.RemoveAll(memory) })
+		home = memory
+	}
+	dir, err := fixture.Write(fixture.Order{Task: byod, Out: filepath.Join(home, "run"), Form: fixture.Pinned, Pin: newFake().images[imageID].Pin,
 		Files: map[string]string{"answer.txt": "42\n"}})
 	if err != nil {
 		f.Fatal(err)
@@ -36,7 +41,7 @@ func FuzzGrants(f *testing.F) {
 		f.Add([]byte{i, i * 7, i * 13}, []byte{})
 		f.Add([]byte{i * 3, 0, i, i * 5, 1, i * 11}, []byte{})
 	}
-	keys := &policy.Keys{Dir: filepath.Join(f.TempDir(), "keys")}
+	keys := &policy.Keys{Dir: filepath.Join(home, "keys")}
 	f.Fuzz(func(t *testing.T, choices, text []byte) {
 		if len(text) > 256<<10 || len(choices) > 64 {
 			return

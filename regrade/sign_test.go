@@ -340,6 +340,16 @@ func TestAGradeByAnotherTaskIsSignedAnew(t *testing.T) {
 	}
 	c.pass()
 
+	// The recorded task is not used then, and all else is.
+	c = newSigned(t, nil)
+	c.edit("test -f /opt/byod_marker", "test -f /opt/byod_marke")
+	c.options.Given = given(c)
+	c.pass()
+	c = newSigned(t, nil)
+	c.edit("Done.", "Done!")
+	c.options.Given = given(c)
+	c.refused(Refused, "signed another trajectory", false)
+
 	friend := newKeys(t)
 	key, err := friend.Public()
 	if err != nil {
