@@ -111,11 +111,11 @@ func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (wo
 	if r.Op == worker.OpView {
 		return c.host.worker.do(ctx, r, files...)
 	}
-	waiting, cancel := context.WithTimeout(ctx, workerGrace)
+	waiting, cancel := context.WithTimeout(ctx, c.host.patience)
 	defer cancel()
 	reply, err := c.host.worker.do(waiting, r, files...)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		c.host.worker.end(fmt.Errorf("it did not answer within %v", workerGrace))
+		c.host.worker.end(fmt.Errorf("it did not answer within %v", c.host.patience))
 		c.host.process.Kill()
 		return reply, c.host.worker.err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
@@ -66,6 +67,9 @@ func Measure(ctx context.Context, c Cell) (*oci.Measured, error) {
 
 // NetworkFault says why this host can give no cell a network through a device.
 var NetworkFault = networkFault
+
+// GiveUpAfter bounds how long a host waits for its worker.
+func GiveUpAfter(h *Host, patience time.Duration) { h.patience = patience }
 
 // AwaitWorker waits until the worker is seen to be gone.
 func AwaitWorker(h *Host) { <-h.worker.gone }

@@ -41,6 +41,7 @@ func TestAStoppedWorkerIsGivenUp(t *testing.T) {
 	o := options(t)
 	h := start(t, o)
 	c := openOn(t, h, order(t, as(t, "")))
+	isolation.GiveUpAfter(h, 10*time.Second)
 	for _, p := range named(o.Scratch, "podgrade-worker") {
 		p.Signal(syscall.SIGSTOP)
 	}
@@ -52,7 +53,7 @@ func TestAStoppedWorkerIsGivenUp(t *testing.T) {
 	}
 	c.Close()
 	h.Close()
-	if took := time.Since(began); took > 100*time.Second {
+	if took := time.Since(began); took > 50*time.Second {
 		t.Errorf("it took %v to give up", took)
 	}
 	if left := named(o.Scratch, "podgrade"); len(left) > 0 {

@@ -41,11 +41,12 @@ type Host struct {
 	runtimeVersion func() string
 	podman         string
 
-	worker  *workerClient
-	process *os.Process
-	exited  chan struct{}
-	stderr  *tail
-	hello   worker.Hello
+	worker   *workerClient
+	patience time.Duration // with the worker: workerGrace
+	process  *os.Process
+	exited   chan struct{}
+	stderr   *tail
+	hello    worker.Hello
 
 	groups   *groups // control groups for cells; nil: there are none
 	noGroups string  // why there are none
@@ -121,7 +122,7 @@ func newHost(o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, privilege: p, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{}), filters: &filters{}}
+	h := &Host{options: o, privilege: p, open: map[*cell]bool{}, exited: make(chan struct{}), stderr: &tail{max: 8 << 10}, swept: make(chan struct{}), filters: &filters{}, patience: workerGrace}
 	h.runtimeVersion = sync.OnceValue(h.askRuntime)
 	return h, nil
 }
