@@ -140,3 +140,23 @@ func travelsAsRoot(t *testing.T, podgrade func(args ...string) string, dir strin
 	}
 	podgrade("rm", "in", "--yes")
 }
+
+// What root has no way for is refused before a directory is made.
+func TestAsRootRunRefusesWhatRootHasNot(t *testing.T) {
+	dir := rootsHouse(t)
+	if err := os.WriteFile(filepath.Join(dir, "task.yaml"), exampleTask, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for option, says := range map[string]string{"--engine=podman": "use --engine bundle", "--on-host": "as the user who owns the rows"} {
+		cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "run", "task.yaml", "--run-dir", "runs/refused", option)
+		cmd.Dir = dir
+		said, err := cmd.CombinedOutput()
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ended.ExitCode() != 2 || !strings.Contains(string(said), says) {
+			t.Errorf("%s: %v, %s", option, err, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "runs")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a directory was made: %v", option, err)
+		}
+	}
+}
