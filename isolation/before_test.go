@@ -2,6 +2,7 @@ package isolation_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,54 +123,65 @@ func TestACaptureIsLaidOverTheStateOfBefore(t *testing.T) {
 	}
 }
 
-// TestWhatIsCarried is the table of docs/state-layers.md: each kind of change is
-// there in the grade, with its owner, or is said not to be carried.
+// change is a line of the table of docs/state-layers.md.
+type change struct {
+	name, do string
+	see      string // what describes it
+	rooted   bool   // an ordinary user cannot make it
+	not      string // what is said not to be carried; "": it is carried
+}
+
+var changes = []change{
+	{name: "a volume", do: "echo x >/data/f", see: "stat -c '%u:%g %a' /data /data/f; cat /data/f"},
+	{name: "/tmp", do: "echo x >/tmp/f; mkdir -m 700 /tmp/d", see: "stat -c '%u:%g %a' /tmp/f /tmp/d"},
+	{name: "/var/lib", do: "mkdir /var/lib/x; echo x >/var/lib/x/y", see: "stat -c '%u:%g %a %s' /var/lib/x /var/lib/x/y"},
+	{name: "a hard link", do: "echo x >/opt/a; ln /opt/a /opt/b", see: "stat -c '%u:%g %h' /opt/a /opt/b; test /opt/a -ef /opt/b && echo one"},
+	{name: "a deletion", do: "rm /opt/doomed", see: "ls /opt/doomed 2>&1 || true"},
+	{name: "an opaque directory", do: "rm -r /opt/old && mkdir /opt/old && echo x >/opt/old/new", see: "ls /opt/old; stat -c %u:%g /opt/old"},
+	{name: "a set-user-id program", do: "cp /bin/busybox /opt/s && chmod 4755 /opt/s", see: "stat -c '%u:%g %a' /opt/s"},
+	{name: "a named pipe", do: "mkfifo /opt/p", see: "stat -c '%F %u:%g' /opt/p"},
+	{name: "a user", do: "echo 'new:x:77:77::/:/bin/sh' >>/etc/passwd", see: "tail -n 1 /etc/passwd", rooted: true},
+	{name: "a static program", do: "mkdir -p /usr/local/bin && cp /bin/busybox /usr/local/bin/busybox-mine", see: "/usr/local/bin/busybox-mine echo works", rooted: true},
+	{name: "another owner", do: "echo x >/opt/o && chown 4:5 /opt/o", see: "stat -c %u:%g /opt/o", rooted: true},
+	{name: "a device", do: "mknod /opt/null c 1 3 2>/dev/null; test ! -e /opt/null", see: "ls /opt/null 2>&1 || true", rooted: true},
+	{name: "a device of no number", do: "mknod /opt/zero c 0 0 2>/dev/null; test ! -e /opt/zero", see: "ls /opt/zero 2>&1 || true", rooted: true},
+	{name: "a line of /etc/hosts", do: "echo 192.0.2.1 made.up >>/etc/hosts", see: "true", rooted: true, not: "/etc/hosts: every cell has its own"},
+	{name: "another name of a host", do: "echo other >/etc/hostname", see: "true", rooted: true, not: "/etc/hostname: every cell has its own"},
+}
+
+// TestWhatIsCarried: each kind of change is there in the grade, with its owner, or
+// is said not to be carried.
 func TestWhatIsCarried(t *testing.T) {
-	const opaque = "rm -r /opt/old && mkdir /opt/old && echo x >/opt/old/new"
-	root := built(t, "localhost/podgrade-test/built:carried", "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib\nVOLUME /data\n", map[string]string{})
-	user := built(t, "localhost/podgrade-test/built:carried-user", "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib && chown -R 1000:1000 /opt\nVOLUME /data\nUSER 1000\n", map[string]string{})
-	for name, c := range map[string]struct {
-		do, see string
-		rooted  bool   // an ordinary user cannot do it
-		not     string // what the cell says is not carried; "": it is carried
-	}{
-		"a volume":               {do: "echo x >/data/f", see: "stat -c '%u:%g %a' /data /data/f; cat /data/f"},
-		"/tmp":                   {do: "echo x >/tmp/f; mkdir -m 700 /tmp/d", see: "stat -c '%u:%g %a' /tmp/f /tmp/d"},
-		"/var/lib":               {do: "mkdir /var/lib/x; echo x >/var/lib/x/y", see: "stat -c '%u:%g %a %s' /var/lib/x /var/lib/x/y"},
-		"a hard link":            {do: "echo x >/opt/a; ln /opt/a /opt/b", see: "stat -c '%u:%g %h' /opt/a /opt/b; test /opt/a -ef /opt/b && echo one"},
-		"a deletion":             {do: "rm /opt/doomed", see: "ls /opt/doomed 2>&1 || true"},
-		"an opaque directory":    {do: opaque, see: "ls /opt/old; stat -c %u:%g /opt/old"},
-		"a set-user-id program":  {do: "cp /bin/busybox /opt/b && chmod 4755 /opt/b", see: "stat -c '%u:%g %a' /opt/b"},
-		"a named pipe":           {do: "mkfifo /opt/p", see: "stat -c '%F %u:%g' /opt/p"},
-		"a user":                 {do: "echo 'new:x:77:77::/:/bin/sh' >>/etc/passwd", see: "tail -n 1 /etc/passwd", rooted: true},
-		"a static program":       {do: "mkdir -p /usr/local/bin && cp /bin/busybox /usr/local/bin/mine", see: "/usr/local/bin/mine echo works", rooted: true},
-		"another owner":          {do: "echo x >/opt/o && chown 4:5 /opt/o", see: "stat -c %u:%g /opt/o", rooted: true},
-		"a device":               {do: "mknod /opt/null c 1 3 2>/dev/null; test ! -e /opt/null", see: "ls /opt/null 2>&1 || true", rooted: true},
-		"a device of no number":  {do: "mknod /opt/zero c 0 0 2>/dev/null; test ! -e /opt/zero", see: "ls /opt/zero 2>&1 || true", rooted: true},
-		"a line of /etc/hosts":   {do: "echo 192.0.2.1 made.up >>/etc/hosts", see: "true", rooted: true, not: "/etc/hosts: every cell has its own"},
-		"another name of a host": {do: "echo other >/etc/hostname", see: "true", rooted: true, not: "/etc/hostname: every cell has its own"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			images := map[string]isolation.Image{"root": root}
-			if !c.rooted {
-				images["user 1000"] = user
+	const image = "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib && chown -R %[1]s:%[1]s /opt\nVOLUME /data\nUSER %[1]s\n"
+	for _, user := range []string{"0", "1000"} {
+		t.Run("user "+user, func(t *testing.T) {
+			o := executeOrder(t, built(t, "localhost/podgrade-test/built:carried-"+user, fmt.Sprintf(image, user), map[string]string{}))
+			if user == "0" {
+				withDockerCapabilities(&o)
 			}
-			for who, image := range images {
-				o := executeOrder(t, image)
-				if c.rooted {
-					withDockerCapabilities(&o)
+			cell := openOn(t, host(t), o)
+			seen, not := map[string]string{}, []string{}
+			for _, c := range changes {
+				if c.rooted && user != "0" {
+					continue
 				}
-				cell := openOn(t, host(t), o)
-				if got := run(t, cell, time.Minute, "/bin/sh", "-c", c.do); got.Code != 0 {
-					t.Fatalf("%s: exit code %d: %s", who, got.Code, got.out)
+				if got := sh(t, cell, c.do); got.Code != 0 {
+					t.Fatalf("%s: exit code %d: %s", c.name, got.Code, got.out)
 				}
-				seen := sh(t, cell, c.see).out
-				state := settle(t, cell, isolation.Settle{KeepState: true}).State
-				if not := strings.Join(state.NotCarried, "\n"); !strings.HasPrefix(not, c.not) || c.not == "" && not != "" {
-					t.Errorf("%s: not carried: %q", who, not)
+				seen[c.name] = sh(t, cell, c.see).out
+				if c.not != "" {
+					not = append(not, c.not)
 				}
-				if again := sh(t, openOn(t, host(t), graded(t, o, state.DiffID)), c.see).out; again != seen {
-					t.Errorf("%s: the agent saw\n%s\nthe grade sees\n%s", who, seen, again)
+			}
+			state := settle(t, cell, isolation.Settle{KeepState: true}).State
+			if slices.Sort(not); !slices.Equal(state.NotCarried, not) {
+				t.Errorf("not carried: %q, want %q", state.NotCarried, not)
+			}
+			grade := openOn(t, host(t), graded(t, o, state.DiffID))
+			for _, c := range changes {
+				before, made := seen[c.name]
+				if after := sh(t, grade, c.see).out; made && after != before {
+					t.Errorf("%s: the agent saw\n%s\nthe grade sees\n%s", c.name, before, after)
 				}
 			}
 		})

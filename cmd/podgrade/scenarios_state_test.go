@@ -292,7 +292,7 @@ func (s *scene) states(scratch string) (states []isolation.State) {
 // TestRowsShareTheirLayers: rows that leave the same share a layer, rows that
 // leave nothing keep none, and nothing of the image is copied.
 func TestRowsShareTheirLayers(t *testing.T) {
-	rows := 4
+	rows := 3
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		rows = 99
 	}
