@@ -49,24 +49,22 @@ func (f *File) Baseline() []string {
 // mostFile caps a policy file, in bytes.
 const mostFile = 1 << 20
 
-// DefaultFile is where the policy file is when nobody names another; "" when
-// neither XDG_CONFIG_HOME nor HOME says where that would be.
-func DefaultFile() string {
-	dir, err := os.UserConfigDir()
+// DefaultFile is where the policy file is when nobody names another.
+func DefaultFile() (string, error) {
+	dir, err := ConfigDir()
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return filepath.Join(dir, "podgrade", "policy.yaml")
+	return filepath.Join(dir, "policy.yaml"), nil
 }
 
-// OpenDefault reads the policy file of the user; nil when there is none.
+// OpenDefault reads the policy file of the user; nil when there is none. Where
+// nobody can say where it would be, what it denies must not be lost in silence:
+// that is an error.
 func OpenDefault() (*File, error) {
-	name := DefaultFile()
-	if _, err := os.UserConfigDir(); name == "" && os.Getenv("XDG_CONFIG_HOME") != "" {
-		return nil, err // what it denies must not be lost in silence
-	}
-	if name == "" {
-		return nil, nil
+	name, err := DefaultFile()
+	if err != nil {
+		return nil, err
 	}
 	f, err := OpenFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +73,9 @@ func OpenDefault() (*File, error) {
 	return f, err
 }
 
-// OpenFile reads a policy file. One that another user owns or may write to is
-// refused: it would say for the operator what the operator has not said. So is
-// one with anything in it that is not understood.
+// OpenFile reads a policy file. One that another user owns, may write to or may
+// put another in the place of is refused: it would say for the operator what the
+// operator has not said. So is one with anything in it that is not understood.
 func OpenFile(name string) (*File, error) {
 	text, err := readOwn(name)
 	if err != nil {
@@ -87,7 +85,12 @@ func OpenFile(name string) (*File, error) {
 }
 
 func readOwn(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	root, base, err := ownDirOf(name)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +113,50 @@ func readOwn(name string) ([]byte, error) {
 		err = fmt.Errorf("it is larger than %d bytes", mostFile)
 	}
 	return text, err
+}
+
+// ownDirOf opens the directory that a file lies in, every link followed, and
+// returns the file's name in it. In that directory and in the one that it is named
+// in nobody else may replace the file.
+func ownDirOf(name string) (*os.Root, string, error) {
+	named, err := os.Stat(filepath.Dir(name))
+	if err == nil {
+		err = othersReplace(named)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	resolved, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := os.OpenRoot(filepath.Dir(resolved))
+	if err != nil {
+		return nil, "", err
+	}
+	opened, err := root.Stat(".")
+	if err == nil {
+		err = othersReplace(opened)
+	}
+	if err != nil {
+		root.Close()
+		return nil, "", err
+	}
+	return root, filepath.Base(resolved), nil
+}
+
+// othersReplace tells by an error that others may put another file in the place
+// of the user's own one in a directory. Root may everywhere, and in a sticky
+// directory only root and who owns it or the file.
+func othersReplace(dir fs.FileInfo) error {
+	stat, ok := dir.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
+		return errors.New("another user owns its directory, and can put another file in its place")
+	case dir.Mode().Perm()&0o022 != 0 && dir.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("others may put another file in its place (its directory has mode %04o); chmod go-w on that makes it yours alone", dir.Mode().Perm())
+	}
+	return nil
 }
 
 // parseFile understands a policy file. The error lists all that is wrong, each

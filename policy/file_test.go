@@ -100,6 +100,7 @@ func TestAPolicyFileIsUnderstoodOrRefused(t *testing.T) {
 // operator has not said.
 func TestAPolicyFileOfSomebodyElseIsRefused(t *testing.T) {
 	dir := t.TempDir()
+	os.Chmod(dir, 0o700)
 	name := filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(name, []byte(whole), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Prefixes of keys as text.
@@ -65,8 +68,9 @@ func (k *Keys) private(create bool) (ed25519.PrivateKey, error) {
 		return k.own, nil
 	}
 	if k.Dir == "" {
-		return nil, errors.New("neither XDG_CONFIG_HOME nor HOME says where the signing key is")
+		return nil, errors.New("neither XDG_CONFIG_HOME nor HOME nor the password database says where the signing key is")
 	}
+	removeDrafts(k.Dir)
 	key, err := readKey(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !create {
@@ -204,15 +208,72 @@ func makeKey(dir string) error {
 		KeyText(public), privatePrefix, base64.StdEncoding.EncodeToString(key.Seed()))
 	var random [8]byte
 	rand.Read(random[:])
-	draft := keyFile + "." + hex.EncodeToString(random[:]) + ".tmp"
+	draft := keyFile + "." + hex.EncodeToString(random[:]) + draftEnd
 	defer root.Remove(draft)
 	if err := writeKey(root, draft, text); err != nil {
 		return err
 	}
-	if err := root.Link(draft, keyFile); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := placeKey(root, draft); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncDir(root)
+}
+
+// linkKey makes a hard link; replaced by a test.
+var linkKey = (*os.Root).Link
+
+// placeKey gives the draft the name of the key, and never replaces a key: by a
+// hard link, or on a file system without those by a rename.
+func placeKey(root *os.Root, draft string) error {
+	err := linkKey(root, draft, keyFile)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	dir, opening := root.Open(".")
+	if opening != nil {
+		return err
+	}
+	defer dir.Close()
+	switch renaming := unix.Renameat2(int(dir.Fd()), draft, int(dir.Fd()), keyFile, unix.RENAME_NOREPLACE); renaming {
+	case nil:
+		return nil
+	case unix.EEXIST:
+		return fs.ErrExist
+	default:
+		return fmt.Errorf("%w; and it could not be renamed: %w", err, renaming)
+	}
+}
+
+// draftEnd ends the name of a key that is being made.
+const draftEnd = ".tmp"
+
+// draftAge is how old a draft is before whoever made it must be gone: to make a
+// key takes no second.
+const draftAge = time.Minute
+
+// removeDrafts removes what a podgrade that was killed has left while it made the
+// key: it is a private key too. What cannot be removed is left, as a key that
+// cannot be used is.
+func removeDrafts(dir string) {
+	root, err := openKeyDir(dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		random, front := strings.CutPrefix(entry.Name(), keyFile+".")
+		random, end := strings.CutSuffix(random, draftEnd)
+		if _, err := hex.DecodeString(random); err != nil || !front || !end {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > draftAge {
+			root.Remove(entry.Name())
+		}
+	}
 }
 
 func writeKey(root *os.Root, name, text string) error {

@@ -60,8 +60,8 @@ func (r *Rules) names(g Grant, denies bool) bool {
 	case Mount:
 		source, _, _ := strings.Cut(g.Value, ":")
 		return (denies || g.subject != "") && r.path(r.Paths, source, denies) // what can be written is asked about
-	case Build:
-		return r.path(r.Builds, g.Value, denies)
+	case Build: // all that lies beside the Dockerfile is read
+		return r.path(r.Builds, g.Value, denies) || denies && r.path(r.Paths, filepath.Dir(g.Value), true)
 	case Capabilities:
 		return every(strings.Fields(g.Value), r.capability)
 	case Judge:

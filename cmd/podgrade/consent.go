@@ -38,15 +38,19 @@ func acceptPlanFlag() cli.Flag {
 
 // policyOf reads the policy file; nil when there is none.
 func policyOf(c *cli.Context) (*policy.File, error) {
-	name, read := policy.DefaultFile(), policy.OpenDefault
+	name, _ := policy.DefaultFile()
+	read := policy.OpenDefault
 	if named := c.String("policy"); c.IsSet("policy") {
 		name, read = named, func() (*policy.File, error) { return policy.OpenFile(named) }
 	}
 	file, err := read()
 	if err != nil {
 		do := "correct it (docs/policy.schema.json says what it holds); nothing is done by a policy that is not understood"
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			do = "name one that is there, or leave --policy out"
+		case name == "":
+			do = "set HOME or XDG_CONFIG_HOME, or name a policy file by --policy"
 		}
 		return nil, &regrade.Error{Kind: regrade.User, Tried: "read the policy file", On: name, Why: err, Do: do}
 	}
@@ -135,22 +139,32 @@ func question(c *cli.Context, dir string, asked policy.Asked) (bool, error) {
 	fmt.Fprintf(out, "plan %s\n", asked.Plan.Hash())
 	unix.IoctlSetInt(int(os.Stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 	fmt.Fprint(out, "May all of it happen? [y/N] ")
-	line, err := typedLine(c.Context, os.Stdin)
+	line, err := typedLine(c.Context, os.Stdin, "nothing was accepted and nothing was started")
 	if err != nil {
 		fmt.Fprintln(out)
 		return false, err
 	}
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
+	return isYes(line), nil
+}
+
+// isYes tells whether a line that was typed is a yes: only y and yes are.
+func isYes(line string) bool {
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line)))
 }
 
 // typedLine is one line from a terminal, and not a byte more: a shell reads the
-// rest. An end without a line is an empty one.
-func typedLine(ctx context.Context, in *os.File) (string, error) {
+// rest. An end before the line has one is an empty line.
+// An interrupt says what did not happen.
+func typedLine(ctx context.Context, in *os.File, otherwise string) (string, error) {
 	lines := make(chan string, 1)
 	go func() {
 		var line strings.Builder
 		for one := make([]byte, 1); ; {
-			if n, err := in.Read(one); n == 0 || err != nil || one[0] == '\n' {
+			if n, err := in.Read(one); n == 0 || err != nil {
+				lines <- "" // who has not finished a line has not answered
+				return
+			}
+			if one[0] == '\n' {
 				lines <- line.String()
 				return
 			}
@@ -161,6 +175,6 @@ func typedLine(ctx context.Context, in *os.File) (string, error) {
 	case line := <-lines:
 		return line, nil
 	case <-ctx.Done():
-		return "", &regrade.Interrupted{What: "nothing was accepted and nothing was started"}
+		return "", &regrade.Interrupted{What: otherwise}
 	}
 }

@@ -220,3 +220,20 @@ func TestAResumeGradesByThePlanThatWasAccepted(t *testing.T) {
 	s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume", "--accept-plan", hash[:64])
 	s.is(row, "SUCCESS", 1)
 }
+
+// TestALineThatNobodyFinishedIsNoAnswer: an end of input, or a terminal that is
+// gone, comes after what was typed of it.
+func TestALineThatNobodyFinishedIsNoAnswer(t *testing.T) {
+	for typed, want := range map[string]string{"y": "", "yes": "", "": "", "y\n": "y", "no\ny\n": "no"} {
+		in, keyboard, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(keyboard, typed)
+		keyboard.Close()
+		if line, err := typedLine(t.Context(), in, "nothing"); err != nil || line != want {
+			t.Errorf("%q: %q, %v; want %q", typed, line, err, want)
+		}
+		in.Close()
+	}
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +56,7 @@ func removeRun(c *cli.Context) error {
 	}
 	defer run.close()
 	if !c.Bool("yes") {
-		if err := run.ask(c.App.ErrWriter); err != nil {
+		if err := run.ask(c.Context, c.App.ErrWriter); err != nil {
 			return err
 		}
 	}
@@ -192,7 +191,7 @@ func countRows(dir *os.File) (int, error) {
 }
 
 // ask asks at the terminal. Where there is none, nobody has answered.
-func (r *openedRun) ask(terminal io.Writer) error {
+func (r *openedRun) ask(ctx context.Context, terminal io.Writer) error {
 	if !isTerminal(os.Stdin) {
 		return refuseRemoval(r.path, errors.New("there is no terminal to ask at"), "say --yes")
 	}
@@ -201,9 +200,12 @@ func (r *openedRun) ask(terminal io.Writer) error {
 		rows = fmt.Sprintf("%d rows", r.rows)
 	}
 	fmt.Fprintf(terminal, "Remove the run %s (%s)? [y/N] ", policy.Neutral(r.path), rows)
-	answer, _ := bufio.NewReader(io.LimitReader(os.Stdin, 1<<10)).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
+	line, err := typedLine(ctx, os.Stdin, "nothing was removed")
+	if err != nil {
+		fmt.Fprintln(terminal)
+		return err
+	}
+	if isYes(line) {
 		return nil
 	}
 	return refuseRemoval(r.path, errors.New("the answer was not yes"), "nothing was removed")

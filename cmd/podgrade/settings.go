@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"podgrade/isolation"
+	"podgrade/policy"
 	"podgrade/regrade"
 )
 
@@ -26,14 +27,14 @@ type settings struct {
 // maxSettings caps what is read of the configuration file, in bytes.
 const maxSettings = 64 << 10
 
-// settingsFile is the path of the configuration file; "" when neither
-// XDG_CONFIG_HOME nor HOME says where it would be.
+// settingsFile is the path of the configuration file; "" when nothing says where
+// it would be.
 func settingsFile() string {
-	dir, err := os.UserConfigDir()
+	dir, err := policy.ConfigDir()
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(dir, "podgrade", "config.yaml")
+	return filepath.Join(dir, "config.yaml")
 }
 
 // readSettings reads the configuration file; one that is not there says

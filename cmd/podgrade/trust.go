@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -55,9 +54,9 @@ func trustKeysCommand() *cli.Command {
 
 // userKeys are the keys that rows are signed and checked with.
 func userKeys() *policy.Keys {
-	dir, err := os.UserConfigDir()
+	dir, err := policy.ConfigDir()
 	if err != nil {
 		return &policy.Keys{} // which says why it signs nothing
 	}
-	return &policy.Keys{Dir: filepath.Join(dir, "podgrade", "keys")}
+	return &policy.Keys{Dir: filepath.Join(dir, "keys")}
 }
