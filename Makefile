@@ -70,7 +70,7 @@ test demo bench cover soak:
 # is what vets: to vet once more here would be a sixth of all.
 test-here: build-test
 	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(EXEC) $(PACKAGES)
-ifneq ($(and $(EXEC),$(filter ./...,$(PACKAGES))),)
+ifneq ($(and $(EXEC),$(filter ./... podgrade/isolation podgrade/cmd/podgrade,$(PACKAGES))),)
 	PODGRADE_TEST_USER=root $(GO) test -count=1 $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
 endif
