@@ -100,7 +100,15 @@ func changedBy(t *testing.T, text, choices []byte) []byte {
 		t.Fatal(err)
 	}
 	for len(choices) >= 3 {
-		changeAt(doc, choices[0], choices[1], fuzzValues[int(choices[2])%len(fuzzValues)])
+		value, err := json.Marshal(fuzzValues[int(choices[2])%len(fuzzValues)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var copied any // a later choice may change it
+		if err := json.Unmarshal(value, &copied); err != nil {
+			t.Fatal(err)
+		}
+		changeAt(doc, choices[0], choices[1], copied)
 		choices = choices[3:]
 	}
 	changed, err := json.Marshal(doc)
@@ -122,7 +130,7 @@ func changeAt(doc map[string]any, where, which byte, value any) {
 		places = append(places, list[0])
 	}
 	place, ok := places[int(where)%len(places)].(map[string]any)
-	if !ok {
+	if !ok || place == nil { // something else was put there before
 		return
 	}
 	names := slices.Concat(slices.Sorted(maps.Keys(place)), fuzzNames)
