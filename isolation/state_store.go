@@ -88,8 +88,8 @@ func (c *cell) holdState() error {
 		err = ErrNoState
 	} else if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrNoState // it is being removed
-	} else if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		err = nil // a file system without locks
+	} else if hasNoLocks(err) {
+		err = nil
 	}
 	if err != nil {
 		file.Close()
@@ -176,15 +176,21 @@ func PruneStates(ctx context.Context, o Options, p StatePrune) ([]Pruned, error)
 	return pruned, nil
 }
 
-// lockState keeps new cells from standing on a layer; used tells that one does.
+// lockState keeps new cells from standing on a layer; used tells that one does,
+// or that nobody can tell.
 func lockState(s State) (unlock func(), used bool) {
 	file, err := os.Open(worker.StateInfoFile(s.Path))
 	if err != nil {
 		return func() {}, false // half removed
 	}
-	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !hasNoLocks(err) {
 		file.Close()
 		return nil, true
 	}
 	return func() { file.Close() }, false
+}
+
+// hasNoLocks tells whether nothing can be locked on a file system.
+func hasNoLocks(err error) bool {
+	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"podgrade/tasks/record"
 )
 
 // lockRun keeps a second podgrade from running rows in one run directory. The
@@ -26,8 +28,9 @@ var ErrRunning = errors.New("another podgrade is running rows in it")
 // LockRun keeps every other podgrade from running rows in an open run directory
 // as long as it is open. ErrRunning when one does.
 func LockRun(dir *os.File) error {
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+	err := record.LockDir(dir)
+	if errors.Is(err, record.ErrBusy) {
 		return ErrRunning
 	}
-	return nil
+	return err
 }

@@ -13,11 +13,14 @@ import (
 // the record.
 var rowFiles = []string{
 	ExecuteFile, TaskLog, GradeLog, ContainerLog, GradeCellLog, ExecuteCellFile, GradeCellFile, RowPage,
-	ExecuteEnvelope, GradeEnvelope,
+	ExecuteEnvelope, GradeEnvelope, ClaimFile,
 }
 
-// rowDirs are the directories beside them.
-var rowDirs = []string{ArtifactsDir, WorkspaceDraft, CriterionLogs}
+// attachedDirs are the directories of a row whose files are drafts at first.
+var attachedDirs = []string{CriterionLogs, GradeChanges}
+
+// rowDirs are all directories beside them.
+var rowDirs = append([]string{ArtifactsDir, WorkspaceDraft}, attachedDirs...)
 
 // Clear removes what an earlier execution left in the row, the record first:
 // a crash in between leaves a row that was not executed, never one without what

@@ -1,9 +1,13 @@
 package record
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -51,5 +55,31 @@ func TestClearLeavesNothingOfAnExecution(t *testing.T) {
 	}
 	if _, err := os.Stat(outside); err != nil || row.Abandoned() {
 		t.Errorf("a link was followed (%v), or the row counts as begun", err)
+	}
+}
+
+// Every file and directory that podgrade puts into a row is cleared with it.
+func TestClearKnowsAllThatARowHolds(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "files.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleared := slices.Concat(rowFiles, rowDirs, []string{TaskFile})
+	found := 0
+	for _, spec := range file.Decls[0].(*ast.GenDecl).Specs { // those of a row
+		value := spec.(*ast.ValueSpec)
+		name, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == MalformedFile { // which is for a person to look at
+			continue
+		}
+		if found++; !slices.Contains(cleared, name) {
+			t.Errorf("%s stays when the row is executed again", name)
+		}
+	}
+	if found < len(rowFiles) {
+		t.Errorf("only %d names were found", found)
 	}
 }

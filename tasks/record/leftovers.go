@@ -20,9 +20,11 @@ const mostScanned = 10_000
 // killed.
 func (r *Row) RemoveLeftovers() {
 	removeLeftovers(r.root, isDraft)
-	if logs, err := enter(r.root, CriterionLogs, existing); err == nil {
-		removeLeftovers(logs, isDraft)
-		logs.Close()
+	for _, name := range attachedDirs {
+		if dir, err := enter(r.root, name, existing); err == nil {
+			removeLeftovers(dir, isDraft)
+			dir.Close()
+		}
 	}
 }
 

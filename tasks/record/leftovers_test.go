@@ -86,13 +86,16 @@ func TestALeftoverOfAnyFileIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer row.Close()
-	if err := os.Mkdir(filepath.Join(dir, CriterionLogs), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{CriterionLogs, GradeChanges} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pid := endedProcess(t)
 	removed := []string{
 		fmt.Sprintf("%s.%d.0123abcd.tmp", TaskLog, pid), fmt.Sprintf("%s.%d.0123abcd.tmp", ContainerLog, pid),
 		fmt.Sprintf("%s/criterion-1.stdout.%d.0123abcd.tmp", CriterionLogs, pid),
+		fmt.Sprintf("%s/files.tar.%d.0123abcd.tmp", GradeChanges, pid),
 	}
 	kept := []string{TaskLog, "notes.tmp", fmt.Sprintf("%s.%d.0123abcd.tmp", TaskLog, os.Getpid()), fmt.Sprintf(".%d.0123abcd.tmp", pid)}
 	for _, name := range append(removed, kept...) {

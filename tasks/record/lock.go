@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -28,23 +27,48 @@ func lock(root *os.Root, name string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-		case err == nil && named(root, name, file):
+		locked, err := tryLock(file)
+		if err == nil && (!locked || named(root, name, file)) {
 			return func() { file.Close() }, nil
-		case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOLCK):
-			// A file system without locks, as some clusters have: records are
-			// written there all the same.
-			return func() { file.Close() }, nil
-		case err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
-			file.Close()
-			return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 		}
 		file.Close()
+		if err != nil && !errors.Is(err, ErrBusy) {
+			return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+		}
 		if time.Now().After(deadline) {
 			return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrBusy}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// flock is the system's, which a test replaces by that of another file system.
+var flock = syscall.Flock
+
+// tryLock locks an open file or directory, unless another podgrade has:
+// ErrBusy. A file system without locks, as some clusters have, goes without:
+// records are written there all the same.
+func tryLock(file *os.File) (locked bool, err error) {
+	for {
+		switch err := flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, ErrBusy
+		case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOLCK):
+			return false, nil
+		default:
+			return false, err
+		}
+	}
+}
+
+// LockDir keeps every other podgrade of this host from locking an open directory
+// as long as it is open. ErrBusy when one does.
+func LockDir(dir *os.File) error {
+	_, err := tryLock(dir)
+	return err
 }
 
 // openToLock opens a regular file, for writing where that is allowed: over NFS
@@ -68,34 +92,4 @@ func named(root *os.Root, name string, file *os.File) bool {
 	}
 	now, err := root.Lstat(name)
 	return err == nil && os.SameFile(now, opened)
-}
-
-// claimPatience is how long a grade waits for other grades of its row.
-var claimPatience = time.Hour
-
-// Claim keeps other podgrades from grading the row until release is called: a
-// grade begins with what the one before it has written. waiting is called once,
-// where somebody has to be waited for. A file system without locks goes without,
-// and with the process its claim ends. ErrBusy after an hour.
-func (r *Row) Claim(ctx context.Context, waiting func()) (release func(), err error) {
-	dir, err := r.root.OpenFile(".", os.O_RDONLY|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	for begun := time.Now(); ; waiting = func() {} {
-		if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
-			return func() { dir.Close() }, nil
-		}
-		if time.Since(begun) > claimPatience {
-			dir.Close()
-			return nil, &fs.PathError{Op: "lock", Path: r.Dir, Err: ErrBusy}
-		}
-		waiting()
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			dir.Close()
-			return nil, ctx.Err()
-		}
-	}
 }
