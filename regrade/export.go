@@ -270,11 +270,11 @@ func (x *exporting) row(ctx context.Context, l leaving) error {
 	}
 	defer unlock()
 	part := archive.Row{VariantID: l.id.VariantID, TaskID: l.id.TaskID, Replicate: l.id.Replicate}
-	name := fmt.Sprintf("rows/%05d/", len(x.manifest.Rows))
-	if part.Files, err = x.rowFiles(ctx, l.dir, name+"files.tar"); err != nil {
+	n := len(x.manifest.Rows)
+	if part.Files, err = x.rowFiles(ctx, l.dir, archive.RowPart(n, archive.RowFiles)); err != nil {
 		return err
 	}
-	if part.Workspace, err = x.workspace(ctx, l, row, name+"workspace.tar"); err != nil {
+	if part.Workspace, err = x.workspace(ctx, l, row, archive.RowPart(n, archive.RowWorkspace)); err != nil {
 		return err
 	}
 	if part.TaskDir, err = x.shared(ctx, l.carried.TaskDir, l); err != nil {
@@ -414,7 +414,7 @@ func (x *exporting) tree(ctx context.Context, dir, name string, o tree.PackOptio
 	}
 	part.Name, part.Entries = name, packed.Entries
 	if name == "" {
-		part.Name = "trees/" + part.SHA256 + ".tar"
+		part.Name = archive.TreePart(part.SHA256)
 	}
 	return part.Name, x.add(part)
 }

@@ -114,7 +114,7 @@ func (i *importing) states(ctx context.Context) error {
 			image.Pin.Reference = image.References[0]
 		}
 		part := archive.BlobPart(state.DiffID)
-		p, _ := i.archive.Manifest.Part(part)
+		p := i.archive.Part(part)
 		// Whiteouts of whole directories come beside the entries that are counted.
 		stock := isolation.Stock{
 			DiffID: state.DiffID, Most: tree.Bound{Entries: 2*state.Entries + 1, Bytes: p.Size}, BeforeAgent: !i.after[state.DiffID],

@@ -273,7 +273,7 @@ func (i *importing) warn(text string) {
 // unpack makes the tree of a part in an empty directory. What it reads is
 // compared with the manifest again: the file may have changed meanwhile.
 func (i *importing) unpack(ctx context.Context, part, dir string, o tree.UnpackOptions) error {
-	p, _ := i.archive.Manifest.Part(part)
+	p := i.archive.Part(part)
 	o.Most = tree.Bound{Entries: p.Entries, Bytes: p.Size}
 	to, err := isolation.OpenTree(dir)
 	if err != nil {
@@ -388,7 +388,7 @@ func (i *importing) carry(ctx context.Context, part string) (carriedTree, error)
 	if put, done := i.trees[part]; done {
 		return put, nil
 	}
-	p, _ := i.archive.Manifest.Part(part)
+	p := i.archive.Part(part)
 	put := carriedTree{name: p.SHA256}
 	dir := filepath.Join(i.stage, record.ImportedDir, put.name)
 	if err := os.Mkdir(filepath.Dir(dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -187,6 +187,23 @@ func TestManifestsThatContradictThemselvesAreRefused(t *testing.T) {
 		"files of another kind":    func(m *archive.Manifest) { m.Rows[0].Files = m.Rows[0].TaskDir },
 		"no files":                 func(m *archive.Manifest) { m.Rows[0].Files = "" },
 		"no task":                  func(m *archive.Manifest) { m.Rows[0].TaskID = "" },
+		"two rows of one part": func(m *archive.Manifest) {
+			other := m.Rows[0]
+			other.Replicate = 1
+			m.Rows = append(m.Rows, other)
+		},
+		"a row of another's files": func(m *archive.Manifest) {
+			other := m.Rows[0]
+			other.Replicate = 1
+			m.Rows = append([]archive.Row{other}, m.Rows...)
+			m.Rows[0].Files = "rows/00001/files.tar"
+		},
+		"files that no row names": func(m *archive.Manifest) {
+			m.Parts = append(m.Parts, archive.Part{Name: "rows/00001/files.tar", SHA256: sumOf("")})
+		},
+		"a tree of another name": func(m *archive.Manifest) {
+			m.Parts = append(m.Parts, archive.Part{Name: "trees/" + sumOf("a") + ".tar", SHA256: sumOf("b")})
+		},
 		"a task directory of rows": func(m *archive.Manifest) { m.Rows[0].TaskDir = m.Rows[0].Files },
 		"a state that is missing":  func(m *archive.Manifest) { m.States = nil },
 		"a state without its blob": func(m *archive.Manifest) { m.States[0].DiffID = "sha256:" + sumOf("other") },

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -158,12 +157,14 @@ func (m *Manifest) check() error {
 		if p.Size < 0 || p.Size > maxPart || !sum.MatchString(p.SHA256) || p.Entries < 0 {
 			return fmt.Errorf("the size, the sum or the entries of %s are wrong", p.Name)
 		}
-		if blob, ok := strings.CutPrefix(p.Name, blobDir); ok && blob != p.SHA256 {
+		blob, isBlob := strings.CutPrefix(p.Name, blobDir)
+		tree, isTree := strings.CutPrefix(p.Name, treeDir)
+		if isBlob && blob != p.SHA256 || isTree && tree != p.SHA256+".tar" {
 			return fmt.Errorf("%s has another sum than its name", p.Name)
 		}
 		parts[p.Name] = true
 	}
-	c := &checker{parts: parts, images: map[string]bool{}, states: map[string]bool{}, rows: map[string]bool{}}
+	c := &checker{parts: parts, images: map[string]bool{}, states: map[string]bool{}, rows: map[string]bool{}, own: map[string]bool{}}
 	return errors.Join(c.part("the run", m.Run, "run.tar"), c.all(m))
 }
 
@@ -173,7 +174,16 @@ const blobDir = "blobs/sha256/"
 // BlobPart is the part that holds the blob of a digest (sha256:...).
 func BlobPart(digest string) string { return blobDir + strings.TrimPrefix(digest, "sha256:") }
 
-type checker struct{ parts, images, states, rows map[string]bool }
+// treeDir is where the trees are that rows share, by their sums.
+const treeDir = "trees/"
+
+// TreePart is the part that holds the tree of a sum.
+func TreePart(sum string) string { return treeDir + sum + ".tar" }
+
+type checker struct {
+	parts, images, states, rows map[string]bool
+	own                         map[string]bool // parts that one row has for itself
+}
 
 // part refuses a name of a part that is not there, or not of its kind.
 func (c *checker) part(whose, name, kind string) error {
@@ -205,15 +215,28 @@ func (c *checker) all(m *Manifest) error {
 		}
 		c.states[s.DiffID] = true
 	}
-	for _, r := range m.Rows {
-		if err := c.row(r); err != nil {
+	for n, r := range m.Rows {
+		if err := c.row(n, r); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.unnamed(m.Parts)
 }
 
-func (c *checker) row(r Row) error {
+// RowPart is the part of a row, by its place among the rows: its files.tar or its
+// workspace.tar.
+func RowPart(n int, of string) string { return fmt.Sprintf("%s%05d/%s", rowDir, n, of) }
+
+// Names of what a row has for itself.
+const (
+	rowDir       = "rows/"
+	RowFiles     = "files.tar"
+	RowWorkspace = "workspace.tar"
+)
+
+// row refuses a row that names parts of another one: what is unpacked once for
+// each row would take more room than the archive has bytes.
+func (c *checker) row(n int, r Row) error {
 	key := fmt.Sprintf("%s/%s/%02d", r.VariantID, r.TaskID, r.Replicate)
 	if r.TaskID == "" || r.VariantID == "" || r.Replicate < 0 || c.rows[key] {
 		return fmt.Errorf("the row %q is named wrongly, or twice", clip(key))
@@ -222,10 +245,17 @@ func (c *checker) row(r Row) error {
 	if r.Files == "" {
 		return fmt.Errorf("the row %q has no files", clip(key))
 	}
-	for _, named := range []struct{ name, kind string }{
-		{r.Files, "/files.tar"}, {r.Workspace, "/workspace.tar"}, {r.TaskDir, "trees/"}, {r.Reference, "trees/"},
-	} {
-		if err := c.part("a row", named.name, named.kind); err != nil {
+	for _, own := range []struct{ name, should string }{{r.Files, RowPart(n, RowFiles)}, {r.Workspace, RowPart(n, RowWorkspace)}} {
+		if own.name == "" {
+			continue
+		}
+		if own.name != own.should || !c.parts[own.name] {
+			return fmt.Errorf("the row %q names the part %q, and should name %s, which should be there", clip(key), clip(own.name), own.should)
+		}
+		c.own[own.name] = true
+	}
+	for _, shared := range []string{r.TaskDir, r.Reference} {
+		if err := c.part("a row", shared, treeDir); err != nil {
 			return err
 		}
 	}
@@ -237,11 +267,12 @@ func (c *checker) row(r Row) error {
 	return nil
 }
 
-// Part finds a part by its name.
-func (m *Manifest) Part(name string) (Part, bool) {
-	i := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Name == name })
-	if i < 0 {
-		return Part{}, false
+// unnamed refuses a part of rows that no row names.
+func (c *checker) unnamed(parts []Part) error {
+	for _, p := range parts {
+		if strings.HasPrefix(p.Name, rowDir) && !c.own[p.Name] {
+			return fmt.Errorf("no row names the part %s", p.Name)
+		}
 	}
-	return m.Parts[i], true
+	return nil
 }

@@ -142,6 +142,9 @@ func (r *Reader) file(ctx context.Context, name string, at, size int64, to io.Wr
 	return nil
 }
 
+// Part is what the manifest says of a part; nothing when it is not there.
+func (r *Reader) Part(name string) Part { return r.parts[name] }
+
 // Copy copies the content of a part. When it returns an error nothing that was
 // copied may be used.
 func (r *Reader) Copy(ctx context.Context, name string, to io.Writer) error {
