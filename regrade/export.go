@@ -228,11 +228,20 @@ func runSummaries() []string {
 	}
 }
 
+// notOfRun are directories in which no summary of a run lies.
+func notOfRun() []string {
+	return []string{record.ArtifactsDir, record.WorkspaceDraft, record.ImportedDir}
+}
+
+// notOfFiles are the names in a row directory that are no files of the row: the
+// workspace is a part for itself.
+func notOfFiles() []string { return []string{record.ArtifactsDir, record.WorkspaceDraft} }
+
 // runFiles packs the summaries of the run.
 func (x *exporting) runFiles(ctx context.Context) error {
 	part, err := x.tree(ctx, x.run, "run.tar", tree.PackOptions{
 		Plain: true, NoLinks: true, Only: runSummaries(), Most: mostOfRow,
-		Without: []string{record.ArtifactsDir, record.WorkspaceDraft, record.ImportedDir},
+		Without: notOfRun(),
 	})
 	x.manifest.Run = part
 	return err
@@ -297,7 +306,7 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 	if err != nil {
 		return "", exportError(dir, err)
 	}
-	top := []string{record.ArtifactsDir, record.WorkspaceDraft}
+	top := notOfFiles()
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".tmp") {
 			top = append(top, e.Name())
@@ -309,7 +318,7 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 			below = append(below, other.dir)
 		}
 	}
-	return x.tree(ctx, dir, name, tree.PackOptions{Plain: true, NoLinks: true, Top: top, Skip: idsOf(below...), Most: mostOfRow})
+	return x.tree(ctx, dir, name, tree.PackOptions{Plain: true, NoLinks: true, Top: top, TopOnly: []string{record.TaskFile}, Skip: idsOf(below...), Most: mostOfRow})
 }
 
 // workspace packs the artifacts of a row, owners and all; "" when there are

@@ -211,7 +211,7 @@ func (i *importing) place(ctx context.Context) (err error) {
 		return i.failed(err)
 	}
 	if part := i.archive.Manifest.Run; part != "" {
-		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true}); err != nil {
+		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true, NoLinks: true, Only: runSummaries(), Without: notOfRun()}); err != nil {
 			return err
 		}
 	}
@@ -219,6 +219,9 @@ func (i *importing) place(ctx context.Context) (err error) {
 		if err := i.row(ctx, row); err != nil {
 			return err
 		}
+	}
+	if err := i.nothingElse(); err != nil {
+		return err
 	}
 	if err := i.summary(); err != nil {
 		return err
@@ -230,6 +233,25 @@ func (i *importing) place(ctx context.Context) (err error) {
 		return err
 	}
 	return i.name()
+}
+
+// nothingElse refuses rows that lie in the run directory and that the manifest
+// does not announce: nobody has looked at their records.
+func (i *importing) nothingElse() error {
+	found, err := record.RowDirs(i.stage)
+	if err != nil {
+		return i.failed(err)
+	}
+	announced := map[string]bool{}
+	for _, row := range i.result.Rows {
+		announced[row] = true
+	}
+	for _, dir := range found {
+		if !announced[dir] {
+			return i.refuse(fmt.Errorf("its files hold the row %s, which its manifest does not announce", policy.Neutral(dir)), "nothing of it was used")
+		}
+	}
+	return nil
 }
 
 // unstage removes what was unpacked.
@@ -328,7 +350,7 @@ func (i *importing) row(ctx context.Context, part archive.Row) error {
 	if entries, err := os.ReadDir(row.Dir); err != nil || len(entries) > 0 {
 		return i.refuse(errors.Join(fmt.Errorf("the files of the run lie where the row %s lies", id), err), "nothing of it was used")
 	}
-	if err := i.unpack(ctx, part.Files, row.Dir, tree.UnpackOptions{Plain: true}); err != nil {
+	if err := i.unpack(ctx, part.Files, row.Dir, tree.UnpackOptions{Plain: true, NoLinks: true, Top: notOfFiles(), TopOnly: []string{record.TaskFile}}); err != nil {
 		return err
 	}
 	if part.Workspace != "" {

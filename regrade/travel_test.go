@@ -417,6 +417,33 @@ func TestForgedArchivesLeaveNothing(t *testing.T) {
 				return errors.Join(os.MkdirAll(filepath.Join(dir, "default/t/00"), 0o755), good(filepath.Join(dir, "default/t/00")))
 			})
 		},
+		"a run that brings another row": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, good)
+			f.manifest.Run = f.tree(t, "run.tar", func(dir string) error {
+				return errors.Join(os.MkdirAll(filepath.Join(dir, "default/u/00"), 0o755), recordOf("default", "u")(filepath.Join(dir, "default/u/00")))
+			})
+		},
+		"a row that brings another row": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, func(dir string) error {
+				return errors.Join(good(dir), os.MkdirAll(filepath.Join(dir, "u/00"), 0o755), recordOf("default", "t/00/u")(filepath.Join(dir, "u/00")))
+			})
+		},
+		"a run with another file": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, good)
+			f.manifest.Run = f.tree(t, "run.tar", func(dir string) error {
+				return os.WriteFile(filepath.Join(dir, "execute.dsse.json"), []byte("{}"), 0o644)
+			})
+		},
+		"files with a workspace": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, func(dir string) error {
+				return errors.Join(good(dir), os.Mkdir(filepath.Join(dir, record.ArtifactsDir), 0o755))
+			})
+		},
+		"files with a link": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, func(dir string) error {
+				return errors.Join(good(dir), os.Symlink(record.TaskFile, filepath.Join(dir, "x")))
+			})
+		},
 		"a run that leads the row elsewhere": func(t *testing.T, f *forged) {
 			f.row(t, "default", "t", files, good)
 			f.manifest.Run = f.tree(t, "run.tar", func(dir string) error {

@@ -28,6 +28,8 @@ type PackOptions struct {
 	NoLinks bool `json:"no_links,omitempty"`
 	// Top are names that are left out of the root of the tree.
 	Top []string `json:"top,omitempty"`
+	// TopOnly are names that are left out everywhere else.
+	TopOnly []string `json:"top_only,omitempty"`
 	// Only are the names of files that are taken, with the directories that hold
 	// some; empty: all is taken.
 	Only []string `json:"only,omitempty"`
@@ -127,6 +129,8 @@ func (p *packer) skips(d *directory, base string, st *unix.Stat_t) bool {
 	kind := st.Mode & unix.S_IFMT
 	switch {
 	case d.up == nil && slices.Contains(p.o.Top, base):
+		return true
+	case d.up != nil && slices.Contains(p.o.TopOnly, base):
 		return true
 	case kind == unix.S_IFDIR && slices.Contains(p.o.Without, base):
 		return true

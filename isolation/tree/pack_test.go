@@ -3,6 +3,7 @@ package tree_test
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,6 +194,33 @@ func entry(kind byte, name, content string, records ...string) *tar.Header {
 	return h
 }
 
+// What is refused of an archive is what no archive of a tree holds.
+func TestWhatIsLeftOutIsWhatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"task.json", "artifacts/x", "sub/task.json", "sub/artifacts/y", "sub/kept"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("kept", filepath.Join(dir, "sub/link")); err != nil {
+		t.Fatal(err)
+	}
+	_, archive := packed(t, dir, tree.PackOptions{Plain: true, NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}})
+	copied, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"task.json": true, "artifacts": false, "sub/task.json": false, "sub/artifacts/y": true, "sub/kept": true, "sub/link": false} {
+		if _, err := os.Lstat(filepath.Join(copied, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, archive = packed(t, dir, tree.PackOptions{Plain: true, Only: []string{"task.json"}, Without: []string{"artifacts"}})
+	if _, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, Only: []string{"task.json"}, Without: []string{"artifacts"}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // An archive may come from anybody.
 func TestHostileArchivesAreRefused(t *testing.T) {
 	const file, dir, link, hard = tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink
@@ -241,6 +269,11 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"hiding the whole image":       {[]*tar.Header{entry(file, ".wh..wh..opq", "")}, layer},
 		"opaque too late":              {[]*tar.Header{entry(dir, "a/", ""), entry(file, "a/b", ""), entry(file, "a/.wh..wh..opq", "")}, layer},
 		"hidden twice":                 {[]*tar.Header{entry(file, ".wh.a", ""), entry(file, "a", "")}, layer},
+		"a link where none is":         {[]*tar.Header{entry(file, "a", ""), entry(link, "b", "a")}, tree.UnpackOptions{Plain: true, NoLinks: true}},
+		"what is none of the root's":   {[]*tar.Header{entry(dir, "a/", "")}, tree.UnpackOptions{Top: []string{"a"}}},
+		"what is the root's alone":     {[]*tar.Header{entry(file, "a", ""), entry(dir, "b/", ""), entry(file, "b/a", "")}, tree.UnpackOptions{TopOnly: []string{"a"}}},
+		"a file that is no summary":    {[]*tar.Header{entry(file, "a", ""), entry(file, "b", "")}, tree.UnpackOptions{Only: []string{"a"}}},
+		"a directory that none has":    {[]*tar.Header{entry(dir, "b/", ""), entry(dir, "b/a/", "")}, tree.UnpackOptions{Without: []string{"a"}}},
 		"somebody's owner":             {[]*tar.Header{{Typeflag: file, Name: "a", Uid: 1 << 30}}, tree.UnpackOptions{}},
 		"deeper than a tree may be":    {deepEntries(), tree.UnpackOptions{}},
 	} {
