@@ -14,7 +14,8 @@ type Carried struct {
 
 // ConsentToCarry asks for what an export of a row reads of this host: a record
 // can name any directory as that of its task, and an archive is made to be
-// handed on. What is taken is written to notice. The error is a *Refusal.
+// handed on. Who signed the row does not answer for that: a signature says what may
+// be used here. What is taken is written to notice. The error is a *Refusal.
 func ConsentToCarry(r Request, answer Answer, notice io.Writer) (Carried, error) {
 	t := &terms{}
 	for _, criterion := range r.Task.SuccessCriteria {
@@ -36,7 +37,7 @@ func ConsentToCarry(r Request, answer Answer, notice io.Writer) (Carried, error)
 		return Carried{}, err
 	}
 	open := slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool {
-		return answer.RecordedPaths || r.SignedBy.vouches(g.Kind) || answer.Policy.allows(g, grants)
+		return answer.RecordedPaths || answer.Policy.allows(g, grants)
 	})
 	if len(open) > 0 {
 		return Carried{}, &Refusal{

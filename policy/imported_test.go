@@ -96,6 +96,10 @@ func TestNothingIsCarriedWithoutConsent(t *testing.T) {
 	if accepted, err := policy.Consent(r, policy.Answer{RecordedPaths: true}, io.Discard); err == nil && accepted.Runs() {
 		t.Error("who lets directories be read lets nothing run")
 	}
+	r.SignedBy = policy.Own
+	if _, err := policy.ConsentToCarry(r, policy.Answer{}, io.Discard); !errors.As(err, &refused) {
+		t.Errorf("a signature lets directories travel: %v", err)
+	}
 	r.Task.SuccessCriteria, r.Task.Reference = nil, nil
 	if carried, err := policy.ConsentToCarry(r, policy.Answer{}, io.Discard); err != nil || carried != (policy.Carried{}) {
 		t.Errorf("%+v, %v", carried, err)

@@ -48,7 +48,7 @@ func taskDir(r Request) (string, error) {
 	missing := "no task file is recorded"
 	if r.TaskFile != "" {
 		dir, err := resolvedDir(filepath.Dir(r.TaskFile))
-		if err == nil && !isRegular(r.TaskFile) {
+		if err == nil && !isRegular(filepath.Join(dir, filepath.Base(r.TaskFile))) {
 			err = fs.ErrNotExist
 		}
 		if err == nil {

@@ -41,6 +41,8 @@ type ExportEngines interface {
 type ExportOptions struct {
 	// Paths accepts that the directories which the records name are read.
 	Paths bool
+	// Policy is the operator's policy file; nil: there is none.
+	Policy *policy.File
 	// WithoutImages leaves the images out: whoever imports the rows must have
 	// them.
 	WithoutImages bool
@@ -178,12 +180,12 @@ func (x *exporting) consent(l leaving) (policy.Carried, error) {
 	carried, err := policy.ConsentToCarry(policy.Request{
 		Task: task, Phase: oci.Grade, Place: policy.InCell, TaskFile: config.SourceFile,
 		Imported: importedBy(l.record, run), RunDir: run, Lookup: x.options.Lookup,
-	}, policy.Answer{RecordedPaths: x.options.Paths}, x.options.Notice)
+	}, policy.Answer{RecordedPaths: x.options.Paths, Policy: x.options.Policy}, x.options.Notice)
 	if err != nil || carried.TaskDir == "" || l.record.Environment.Text(record.TaskDir) != "" {
 		return carried, err
 	}
 	// As a grade asks: the directory of something else must not be handed on.
-	if err := isTaskFileOf(config.SourceFile, task); err != nil {
+	if err := isTaskFileOf(carried.TaskDir, config.SourceFile, task); err != nil {
 		return carried, &Error{Kind: Refused, Tried: "take the recorded task file along", On: config.SourceFile, Why: err,
 			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
 	}

@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"podgrade/oci"
@@ -141,17 +142,22 @@ func (g *grading) checkTaskFile() error {
 	if g.record.Environment.Text(record.TaskDir) != "" {
 		return g.checkImportedTaskDir(config)
 	}
-	err = isTaskFileOf(config.SourceFile, g.task)
-	if err != nil {
+	if err := isTaskFileOf(g.accepted.TaskDir(), config.SourceFile, g.task); err != nil {
 		return &Error{Kind: Refused, Tried: "use the recorded task file", On: config.SourceFile, Why: err,
 			Do: "put the task file of the run back there: the directory that it lies in is the task directory"}
 	}
 	return nil
 }
 
-// isTaskFileOf refuses a task file that is another task's.
-func isTaskFileOf(file string, task *tasks.Task) error {
-	id, err := tasks.FileID(file)
+// isTaskFileOf refuses a task directory whose task file is another task's. Only
+// the name counts of what the record says: dir is what was accepted, and the rest
+// of the path may lead elsewhere by now, or never have led there.
+func isTaskFileOf(dir, source string, task *tasks.Task) error {
+	name := filepath.Base(source)
+	if name == "." || !filepath.IsLocal(name) {
+		return fmt.Errorf("the record names no task file: %q", source)
+	}
+	id, err := tasks.FileID(filepath.Join(dir, name))
 	if err == nil && id != task.TaskID && id != task.SuiteID {
 		err = fmt.Errorf("its task_id is %q, and the row is of %q", id, task.TaskID)
 	}

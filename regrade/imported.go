@@ -26,11 +26,7 @@ func (g *grading) checkImportedTaskDir(config record.TaskConfig) error {
 	if err := checkImported(dir, g.record.Environment.Text(record.TaskDirDigest)); err != nil {
 		return changedImport("task directory", dir, err)
 	}
-	base := filepath.Base(config.SourceFile)
-	if !filepath.IsLocal(base) {
-		return changedImport("task directory", dir, fmt.Errorf("the record names no task file: %q", config.SourceFile))
-	}
-	if err := isTaskFileOf(filepath.Join(dir, base), g.task); err != nil {
+	if err := isTaskFileOf(dir, config.SourceFile, g.task); err != nil {
 		return changedImport("task directory", dir, err)
 	}
 	return nil

@@ -18,7 +18,9 @@ their owners, the task directories and references that the records name, images
 and state layers. The same rows give the same bytes.
 
 A record can name any directory of this host as that of its task. What would be
-taken is listed, and nothing is read before it is accepted.
+taken is listed, and nothing is read before it is accepted: by
+--allow-recorded-paths, or by allow.paths of the policy file. What that file denies
+is never taken.
 
 The file is a tar archive that begins with a manifest of all its parts and their
 sums, and at the same time an OCI archive, from which other programs read the
@@ -36,6 +38,7 @@ func exportCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the `FILE`, which must not be there yet; needed"},
 			&cli.BoolFlag{Name: "allow-recorded-paths", Usage: "take the directories along that the records name; they are still listed"},
+			policyFlag(),
 			&cli.BoolFlag{Name: "without-images", Usage: "leave images out: whoever imports the rows has them, by their ids"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			scratchFlag(),
@@ -52,8 +55,12 @@ func export(c *cli.Context) error {
 	if c.String("output") == "" {
 		return usage(c, "export needs -o FILE")
 	}
+	file, err := policyOf(c)
+	if err != nil {
+		return err
+	}
 	exported, err := regrade.Export(c.Context, c.Args().First(), c.String("output"), regrade.ExportOptions{
-		Paths: c.Bool("allow-recorded-paths"), WithoutImages: c.Bool("without-images"),
+		Paths: c.Bool("allow-recorded-paths"), Policy: file, WithoutImages: c.Bool("without-images"),
 		Start:  func(ctx context.Context) (regrade.ExportEngines, error) { return startTravel(ctx, c) },
 		Notice: c.App.ErrWriter, Lookup: os.LookupEnv, Version: version,
 	})
