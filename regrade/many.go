@@ -142,7 +142,7 @@ func (r *refusedRows) lines() string {
 func ExitCodeOfRows(results []Graded) int {
 	code := ExitPassed
 	for _, r := range results {
-		code = worse(code, exitCodeOfRow(r))
+		code = Worse(code, exitCodeOfRow(r))
 	}
 	return code
 }
@@ -154,8 +154,9 @@ func exitCodeOfRow(r Graded) int {
 	return ExitCode(r.Err)
 }
 
-// worse is the exit code that says more.
-func worse(a, b int) int {
+// Worse is the exit code that says more: an interrupt, else a row that did not
+// pass, else a refusal.
+func Worse(a, b int) int {
 	order := []int{ExitPassed, ExitUsage, ExitFailed, ExitInterrupted}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }

@@ -53,7 +53,7 @@ func printChecked(c *cli.Context, results []regrade.Graded) error {
 	code := regrade.ExitPassed
 	for _, r := range results {
 		if r.Verdict == nil {
-			code = max(code, regrade.ExitCode(r.Err))
+			code = regrade.Worse(code, regrade.ExitCode(r.Err))
 			continue
 		}
 		list = append(list, regrade.Compare(r.Dir, &r.Verdict.Recorded, &r.Verdict.Found))
@@ -64,9 +64,7 @@ func printChecked(c *cli.Context, results []regrade.Graded) error {
 // printCompared prints comparisons and ends with 1 where one differs; code and
 // failed are of what could not be compared.
 func printCompared(c *cli.Context, list []regrade.Comparison, code int, failed error) error {
-	if code != regrade.ExitInterrupted && codeOf(list) != regrade.ExitPassed {
-		code = regrade.ExitFailed // it says more than a refusal
-	}
+	code = regrade.Worse(code, codeOf(list))
 	w := bufio.NewWriter(c.App.Writer)
 	var err error
 	if c.Bool("json") {

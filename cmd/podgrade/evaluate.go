@@ -248,7 +248,7 @@ func evaluateMany(c *cli.Context, targets []regrade.Target, width int, o regrade
 	}
 	code := regrade.ExitCodeOfRows(results)
 	if err := printGraded(c, results); err != nil {
-		code = max(code, regrade.ExitFailed)
+		code = regrade.Worse(code, regrade.ExitFailed)
 	}
 	return ended(code, regrade.Failures(results))
 }

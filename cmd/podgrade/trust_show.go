@@ -75,13 +75,16 @@ func showTrust(c *cli.Context) error {
 	var results []regrade.Graded
 	code := regrade.ExitPassed
 	for _, target := range targets {
+		if c.Context.Err() != nil {
+			return &regrade.Interrupted{What: "not all rows were looked at"}
+		}
 		asked, err := lookAt(target, options)
 		if err != nil && len(targets) == 1 {
 			return err
 		}
 		if err != nil {
 			results = append(results, regrade.Graded{Dir: target.Dir, Err: err})
-			code = max(code, regrade.ExitCode(err))
+			code = regrade.Worse(code, regrade.ExitCode(err))
 			continue
 		}
 		plans = addPlan(plans, target.Dir, asked)

@@ -43,15 +43,18 @@ func trustVerify(c *cli.Context) error {
 	known, code := regrade.Signers{Keys: userKeys(), Trusted: file.TrustedKeys()}, regrade.ExitPassed
 	var results []regrade.Graded
 	for _, target := range regrade.Targets(c.Args().Slice()) {
+		if c.Context.Err() != nil {
+			return &regrade.Interrupted{What: "not all rows were looked at"}
+		}
 		found, err := verifyRow(target.Dir, known)
 		if err == nil {
 			err = printVouched(c, found)
 		}
 		if err != nil {
 			results = append(results, regrade.Graded{Dir: target.Dir, Err: err})
-			code = max(code, regrade.ExitCode(err))
+			code = regrade.Worse(code, regrade.ExitCode(err))
 		} else if !found.Holds() {
-			code = regrade.ExitFailed
+			code = regrade.Worse(code, regrade.ExitFailed)
 		}
 	}
 	return ended(code, regrade.Failures(results))
