@@ -29,36 +29,30 @@ func (e *execution) sign(made *record.Record) {
 // user's own whose task is another one by this grade. What commands of this
 // grade could have forged, since they ran on the host, is not signed; an older
 // signature, which would be of another verdict, goes in any case.
-func (g *grading) sign() {
+func (g *grading) sign(to *beside) {
+	to.removed = append(to.removed, record.GradeEnvelope)
 	if g.options.Keys == nil {
 		return
 	}
-	executed := ""
-	if g.vouched != nil {
-		executed = g.vouched.statement
-	}
-	err := g.signAgain(&executed)
+	executed, err := g.signAgain(to)
 	_, live := g.record.Environment.Get(record.GradedLive)
-	if signs := !live && g.accepted.Place() == policy.InCell; err == nil && signs {
-		if err = g.signVerdict(executed); err == nil {
-			return
-		}
+	if err == nil && !live && g.accepted.Place() == policy.InCell {
+		err = g.signVerdict(to, executed)
 	}
 	if err != nil {
-		g.warn("the verdict is not signed: " + err.Error())
-	}
-	if err := g.row.Remove(record.GradeEnvelope); err != nil {
-		g.warn("the signature of an earlier verdict stays: " + err.Error())
+		g.warn(verdictUnsigned + err.Error())
 	}
 }
 
-func (g *grading) signVerdict(executed string) error {
+const verdictUnsigned = "the verdict is not signed: "
+
+func (g *grading) signVerdict(to *beside, executed string) error {
 	text, err := gradedStatement(nameOfRow(g.row, g.rowIdentity()), g.record, executed, g.options.Version)
 	if err == nil {
 		text, err = g.options.Keys.Sign(text)
 	}
 	if err == nil {
-		err = g.row.Write(record.GradeEnvelope, text)
+		err = to.sign(record.GradeEnvelope, text)
 	}
 	return err
 }
@@ -66,25 +60,28 @@ func (g *grading) signVerdict(executed string) error {
 // signAgain is for a row whose recorded task this grade has replaced by the
 // operator's own: the signature of its execute is of the one before. This user's
 // own is made anew. Another's cannot be, and goes; the record as it was executed
-// is kept beside.
-func (g *grading) signAgain(executed *string) error {
-	if g.vouched == nil || len(record.Differences(g.vouched.parts, g.record.Parts())) == 0 {
-		return nil
+// is kept beside. It returns the digest of what vouches for the row then.
+func (g *grading) signAgain(to *beside) (executed string, err error) {
+	if g.vouched == nil {
+		return "", nil
+	}
+	if len(record.Differences(g.vouched.parts, g.record.Parts())) == 0 {
+		return g.vouched.statement, nil
 	}
 	if g.vouched.by != policy.Own {
-		*executed = ""
-		g.warn("the row holds your task now, which " + g.vouched.name + " has not signed: that signature is removed")
-		return g.row.Remove(record.ExecuteEnvelope)
+		to.removed = append(to.removed, record.ExecuteEnvelope)
+		to.said = "the row holds your task now, which " + g.vouched.name + " has not signed: that signature is removed"
+		return "", nil
 	}
 	text, err := executedStatement(g.vouched.row, g.record, g.options.Version)
 	if err != nil {
-		return err
+		return "", err
 	}
-	*executed = digestOf(text)
+	executed = digestOf(text)
 	if text, err = g.options.Keys.Sign(text); err != nil {
-		return err
+		return "", err
 	}
-	return g.row.Write(record.ExecuteEnvelope, text)
+	return executed, to.sign(record.ExecuteEnvelope, text)
 }
 
 // rowIdentity is the row's name by its record and its directory.

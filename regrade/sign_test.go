@@ -271,6 +271,10 @@ func TestAVerdictIsSigned(t *testing.T) {
 		{"score", `"weighted_score": 1.0`, `"weighted_score": 0.9`},
 		{"criterion results", `"score": 1.0`, `"score": 0.5`},
 		{"row as it was executed", `"Done."`, `"Done!"`},
+		{"facts of the grade", `"` + record.GradedImageID + `": "1`, `"` + record.GradedImageID + `": "2`},
+		{"facts of the grade", `"` + record.WorkspaceView + `": "copy"`, `"` + record.WorkspaceView + `": "bind"`},
+		{"facts of the grade", `"` + record.GradedWorkspace + `": "sha256:tree"`, `"` + record.GradedWorkspace + `": "sha256:trea"`},
+		{"facts of the grade", `"` + record.GradedSpecSHA256 + `"`, `"` + record.CleanRoom + `": "` + record.CleanRoomSame + `", "` + record.GradedSpecSHA256 + `"`},
 		{"stamps", `"` + record.GradedSpecSHA256 + `"`, `"` + record.GradedOtherWorkspace + `": "/x", "` + record.GradedSpecSHA256 + `"`},
 	} {
 		t.Run(test.part, func(t *testing.T) {
@@ -316,23 +320,26 @@ func TestAVerdictIsSigned(t *testing.T) {
 	})
 }
 
+// otherTask is a task file of the operator's that the row can be graded by.
+func (c *rowCase) otherTask() *Given {
+	c.t.Helper()
+	file, err := tasks.Load(byod)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	file.Task.SuccessCriteria = []tasks.Criterion{fileExists("answer.txt")}
+	given, err := Give(file.Task, file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return given
+}
+
 // TestAGradeByAnotherTaskIsSignedAnew: the record holds the operator's own task
 // then, and the next grade by the record asks no more than before.
 func TestAGradeByAnotherTaskIsSignedAnew(t *testing.T) {
-	given := func(c *rowCase) *Given {
-		file, err := tasks.Load(byod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file.Task.SuccessCriteria = []tasks.Criterion{fileExists("answer.txt")}
-		given, err := Give(file.Task, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return given
-	}
 	c := newSigned(t, nil)
-	c.options.Given = given(c)
+	c.options.Given = c.otherTask()
 	c.pass()
 	c.options.Given = nil
 	if v := c.verify(); !v.Holds() {
@@ -343,11 +350,11 @@ func TestAGradeByAnotherTaskIsSignedAnew(t *testing.T) {
 	// The recorded task is not used then, and all else is.
 	c = newSigned(t, nil)
 	c.edit("test -f /opt/byod_marker", "test -f /opt/byod_marke")
-	c.options.Given = given(c)
+	c.options.Given = c.otherTask()
 	c.pass()
 	c = newSigned(t, nil)
 	c.edit("Done.", "Done!")
-	c.options.Given = given(c)
+	c.options.Given = c.otherTask()
 	c.refused(Refused, "signed another trajectory", false)
 
 	friend := newKeys(t)
@@ -358,7 +365,7 @@ func TestAGradeByAnotherTaskIsSignedAnew(t *testing.T) {
 	c = newSigned(t, nil)
 	c.options.Answer.Policy = &policy.File{Keys: []policy.TrustedKey{{Name: "friend", Key: key}}}
 	c.signWith(friend)
-	c.options.Given = given(c)
+	c.options.Given = c.otherTask()
 	c.pass()
 	if v := c.verify(); v.Execute.By != policy.Unsigned || !strings.Contains(c.notice.String(), "that signature is removed") || !v.Verdict.Holds() {
 		t.Errorf("%+v: %s", v, c.notice.String())

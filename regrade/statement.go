@@ -14,7 +14,7 @@ import (
 const (
 	inToto      = "https://in-toto.io/Statement/v1"
 	saysExecute = "urn:podgrade:execute:v1"
-	saysGrade   = "urn:podgrade:grade:v1"
+	saysGrade   = "urn:podgrade:grade:v2"
 )
 
 // statement is an in-toto statement about a row (docs/signatures.md).
@@ -91,9 +91,15 @@ func (n rowName) identity() record.Identity {
 	return record.Identity{VariantID: n.Variant, TaskID: n.Task, Replicate: n.Replicate}
 }
 
+// noWorkspaceDigest: any tree could be put where the workspace was.
+const noWorkspaceDigest = "the row's record has no digest of its workspace"
+
 // executedStatement is the statement about a row that was executed.
 func executedStatement(name rowName, rec *record.Record, version string) ([]byte, error) {
 	info, parts := rec.Environment, rec.Parts()
+	if info.Text(record.WorkspaceDigest) == "" {
+		return nil, errors.New(noWorkspaceDigest)
+	}
 	status := rec.Status
 	if !status.ExecutionFact() {
 		status = record.NotGraded

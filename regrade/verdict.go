@@ -243,8 +243,8 @@ type cellFile struct {
 	Changes changesFound   `json:"workspace_changes"`
 }
 
-// write puts everything on the disk, the record last: it is the one step that
-// makes the verdict true.
+// write puts the verdict on the disk. The record is the one step that makes it
+// true: all else is written before, and takes its place only then.
 func (g *grading) write(v *Verdict, spot *place, changes changesFound) error {
 	unlock, err := g.row.Lock()
 	if err != nil {
@@ -254,27 +254,18 @@ func (g *grading) write(v *Verdict, spot *place, changes changesFound) error {
 	if !g.row.Unchanged(g.before) {
 		return g.writeError(errors.New("the record was changed while the row was graded"), "grade it again")
 	}
-	file := cellFile{Version: g.options.Version, Cells: 1 + spot.remade.Load(), Made: spot.made, Changes: changes}
-	for _, grant := range g.accepted.Grants() {
-		file.Grants = append(file.Grants, grant.String())
-	}
-	text, err := json.MarshalIndent(file, "", "  ")
+	files, err := g.beside(spot, changes)
 	if err != nil {
 		return g.writeError(err, "report this as a defect of podgrade")
-	}
-	if err := g.row.Write(record.GradeCellFile, append(text, '\n')); err != nil {
-		g.warn(fmt.Sprintf("%s could not be written: %v", record.GradeCellFile, err))
-	}
-	if err := g.changes.publish(); err != nil {
-		g.warn(fmt.Sprintf("%s could not be written: %v", record.GradeChanges, err))
 	}
 	if err := g.row.KeepExecuted(g.before); err != nil {
 		g.warn("the record from before the grade could not be kept: " + err.Error())
 	}
-	g.sign()
 	if err := g.row.Write(record.TaskFile, g.record.Bytes()); err != nil {
+		files.drop()
 		return g.writeError(err, "make the row directory writable and grade it again")
 	}
+	files.commit(g.warn)
 	g.logs.Note("podgrade", fmt.Sprintf("%s: %s, score %.3f", v.Row, v.Status, v.Score))
 	if err := report.RefreshRow(g.row, g.record, v.Row); err != nil {
 		g.warn(fmt.Sprintf("%s was not brought up to date: %v", record.RowPage, err))
@@ -286,6 +277,24 @@ func (g *grading) write(v *Verdict, spot *place, changes changesFound) error {
 		Kind: RowGraded, Row: v.Row, Dir: g.row.Dir, Last: true, Took: time.Since(g.began), Status: v.Status, Score: &v.Score, Verdict: v,
 	})
 	return nil
+}
+
+// beside drafts the files beside the record.
+func (g *grading) beside(spot *place, changes changesFound) (*beside, error) {
+	file := cellFile{Version: g.options.Version, Cells: 1 + spot.remade.Load(), Made: spot.made, Changes: changes}
+	for _, grant := range g.accepted.Grants() {
+		file.Grants = append(file.Grants, grant.String())
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	files := &beside{row: g.row, changes: g.changes}
+	if files.cell, err = g.row.Prepare(record.GradeCellFile, append(text, '\n')); err != nil {
+		g.warn(cellFileUnwritten(err))
+	}
+	g.sign(files)
+	return files, nil
 }
 
 func (g *grading) writeError(why error, do string) error {

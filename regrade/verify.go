@@ -45,6 +45,9 @@ func Verify(row *record.Row, known Signers) (Vouched, error) {
 			return policy.Unsigned, "", nil, err
 		}
 		executed = found.statement
+		if found.none != "" {
+			return policy.Unsigned, "", nil, errors.New(found.none)
+		}
 		return found.by, found.name, found.differ, nil
 	})
 	if !rec.HasVerdict() {
@@ -90,8 +93,12 @@ func checkGraded(known Signers, row *record.Row, rec *record.Record, executed st
 	var differ []record.Part
 	if identityOf(row, rec) != s.Predicate.Row.identity() {
 		differ = append(differ, partIdentity)
+	} else if why := inAnotherRun(row, rec, s.Predicate.Row); why != "" {
+		return policy.Unsigned, "", nil, errors.New(why)
 	}
-	if s.subject(record.TaskFile) != digestOfParts(gradedParts(rec)) || s.subject(record.ExecuteEnvelope) != executed {
+	// A verdict on a row that nobody vouched for names no signature of it.
+	vouched := s.subject(record.ExecuteEnvelope)
+	if s.subject(record.TaskFile) != digestOfParts(gradedParts(rec)) || vouched != "" && vouched != executed {
 		differ = append(differ, partExecuted)
 	}
 	return signed.By, nameOfSigner(signed), append(differ, record.Differences(s.Predicate.Parts, rec.VerdictParts())...), nil

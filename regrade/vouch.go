@@ -15,9 +15,9 @@ type vouched struct {
 	by        policy.Signer
 	name      string // of who signed, for a person
 	row       rowName
-	statement string // digest of what was signed
-	workspace string // digest of the tree that the agent left
-	parts     map[record.Part]string
+	statement string                 // digest of what was signed
+	workspace string                 // digest of the tree that the agent left
+	parts     map[record.Part]string // that were signed
 }
 
 // vouch looks for who vouches for the row, and refuses one that is not what
@@ -29,7 +29,7 @@ func (g *grading) vouch() error {
 	}
 	text, err := g.row.Envelope(record.ExecuteEnvelope)
 	if err != nil {
-		g.warn("the row's signature counts as none: " + err.Error())
+		g.warn(countsAsNone + err.Error())
 		return nil
 	}
 	if text == nil {
@@ -37,17 +37,11 @@ func (g *grading) vouch() error {
 	}
 	found, err := checkExecuted(g.options.signers(), g.row, g.record, text)
 	if err != nil {
-		g.warn("the row's signature counts as none: " + err.Error())
+		g.warn(countsAsNone + err.Error())
 		return nil
 	}
-	// A row that lies elsewhere is not compared: it is none that was signed.
-	switch run := g.row.Run(g.rowIdentity()); {
-	case slices.Contains(found.differ, partIdentity):
-	case g.record.Imported():
-		g.warn("the row was imported with files that its signature does not cover, so that it counts as none")
-		return nil
-	case run != found.row.Run:
-		g.warn(fmt.Sprintf("the row was signed as one of the run %q, and does not lie in it: the signature counts as none", found.row.Run))
+	if found.none != "" {
+		g.warn(countsAsNone + found.none)
 		return nil
 	}
 	differ := found.differ
@@ -60,6 +54,8 @@ func (g *grading) vouch() error {
 	g.vouched = &found.vouched
 	return nil
 }
+
+const countsAsNone = "the row's signature counts as none: "
 
 // Signers are those whose signatures count.
 type Signers struct {
@@ -76,6 +72,7 @@ func (o Options) signers() Signers { return Signers{o.Keys, o.Answer.Policy.Trus
 // checkedRow is what a signature of a row came to.
 type checkedRow struct {
 	vouched
+	none   string        // why it counts as none all the same; "": it counts
 	differ []record.Part // which are another one than was signed
 }
 
@@ -98,18 +95,39 @@ func checkExecuted(known Signers, row *record.Row, rec *record.Record, text []by
 	}
 	said := s.Predicate
 	now := rec.Parts()
-	found := &checkedRow{vouched: vouched{
-		by: signed.By, name: nameOfSigner(signed), row: said.Row, statement: digestOf(signed.Statement), workspace: said.Workspace, parts: now,
+	if _, ok := now[record.PartPlace]; !ok { // the workspace was discarded
+		delete(said.Parts, record.PartPlace)
+	}
+	found := &checkedRow{none: noneOf(row, rec, said), vouched: vouched{
+		by: signed.By, name: nameOfSigner(signed), row: said.Row, statement: digestOf(signed.Statement), workspace: said.Workspace, parts: said.Parts,
 	}}
 	if identityOf(row, rec) != said.Row.identity() {
 		found.differ = append(found.differ, partIdentity)
 	}
-	signedParts := said.Parts
-	if _, ok := now[record.PartPlace]; !ok { // the workspace was discarded
-		delete(signedParts, record.PartPlace)
-	}
-	found.differ = append(found.differ, record.Differences(signedParts, now)...)
+	found.differ = append(found.differ, record.Differences(said.Parts, now)...)
 	return found, nil
+}
+
+// noneOf is why what a known key has signed says nothing of this row.
+func noneOf(row *record.Row, rec *record.Record, said executedRow) string {
+	switch {
+	case said.Workspace == "":
+		return noWorkspaceDigest
+	case identityOf(row, rec) != said.Row.identity():
+		return "" // it is compared, and refused
+	case rec.Imported():
+		return "the row was imported with files that it does not cover"
+	}
+	return inAnotherRun(row, rec, said.Row)
+}
+
+// inAnotherRun tells of a row that lies in another run than the signed one: it is
+// none that was signed.
+func inAnotherRun(row *record.Row, rec *record.Record, signed rowName) string {
+	if row.Run(identityOf(row, rec)) == signed.Run {
+		return ""
+	}
+	return fmt.Sprintf("the row was signed as one of the run %q, and does not lie in it", signed.Run)
 }
 
 // mismatch refuses a row, naming the parts that are not what was signed.

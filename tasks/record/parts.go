@@ -35,6 +35,7 @@ const (
 	PartResults       Part = "criterion results"
 	PartPostRun       Part = "post_run results"
 	PartStamps        Part = "stamps"
+	PartFacts         Part = "facts of the grade"
 )
 
 // gradeFields are the fields that a grade writes: no signature of an execute
@@ -105,6 +106,11 @@ func (r *Record) VerdictParts() map[Part]string {
 	for _, name := range gradeStamps {
 		if value, ok := r.Environment.Get(name); ok {
 			p.add(PartStamps, name, value)
+		}
+	}
+	for _, name := range gradeFacts {
+		if value, ok := r.Environment.Get(name); ok && name != GradingDuration { // a measurement
+			p.add(PartFacts, name, value)
 		}
 	}
 	return p.digests()
@@ -215,5 +221,5 @@ func Differences(signed, now map[Part]string) []Part {
 
 var partOrder = []Part{
 	PartTask, PartTaskFile, PartPin, PartWorkspace, PartPlace, PartState, PartEnvironment, PartStatus, PartTrajectory, PartRest,
-	PartVerdictStatus, PartScore, PartResults, PartPostRun, PartStamps,
+	PartVerdictStatus, PartScore, PartResults, PartPostRun, PartStamps, PartFacts,
 }

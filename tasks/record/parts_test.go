@@ -105,7 +105,7 @@ func TestAGradeChangesNoPart(t *testing.T) {
 	if got := Differences(before, r.Parts()); len(got) > 0 {
 		t.Errorf("a grade makes another %v", got)
 	}
-	if got, want := Differences(verdict, r.VerdictParts()), []Part{PartVerdictStatus, PartScore, PartResults, PartPostRun, PartStamps}; !slices.Equal(got, want) {
+	if got, want := Differences(verdict, r.VerdictParts()), []Part{PartVerdictStatus, PartScore, PartResults, PartPostRun, PartStamps, PartFacts}; !slices.Equal(got, want) {
 		t.Errorf("of the verdict it makes another %v, want %v", got, want)
 	}
 	graded := string(r.Bytes())

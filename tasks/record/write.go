@@ -23,6 +23,10 @@ type Draft struct {
 // Draft begins to write a file of the row.
 func (r *Row) Draft(name string) (*Draft, error) { return newDraft(r.root, name) }
 
+// Prepare is a draft with all of the bytes of its file: what is left to Commit
+// needs no space.
+func (r *Row) Prepare(name string, data []byte) (*Draft, error) { return prepare(r.root, name, data) }
+
 // Replace replaces a file of the row by what write writes, all of it or not at
 // all.
 func (r *Row) Replace(name string, write func(io.Writer) error) error {
@@ -155,15 +159,23 @@ func syncDir(root *os.Root) error {
 }
 
 func writeDurably(root *os.Root, name string, data []byte) error {
-	draft, err := newDraft(root, name)
+	draft, err := prepare(root, name, data)
 	if err != nil {
 		return err
 	}
+	return draft.Commit()
+}
+
+func prepare(root *os.Root, name string, data []byte) (*Draft, error) {
+	draft, err := newDraft(root, name)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := draft.Write(data); err != nil {
 		draft.Drop()
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return draft.Commit()
+	return draft, nil
 }
 
 var _ io.Writer = (*Draft)(nil)
