@@ -229,5 +229,5 @@ func standingBelow(run, dir string) (record.Identity, *Standing, error) {
 		return record.Identity{}, nil, err
 	}
 	standing := StandingOf(rec)
-	return record.Identity{VariantID: rec.VariantID, TaskID: rec.TaskID, Replicate: row.Replicate()}, &standing, nil
+	return identityOf(row, rec), &standing, nil
 }

@@ -104,7 +104,7 @@ func (g *grading) run() string {
 	if g.options.Run != "" {
 		return g.options.Run
 	}
-	id := record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()}
+	id := g.rowIdentity()
 	if many := g.options.summaries; many != nil {
 		return many.owners.RunOf(g.row.Dir, id)
 	}

@@ -1,10 +1,8 @@
 package regrade
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -35,67 +33,11 @@ const keptFiles = "files"
 // under the names that the files have. Only regular files and the directories
 // that lead to them are made: everything else stands in the index alone.
 type keeper struct {
-	dir     string // of the row
+	row     *record.Row // the directory, as a row that has no record
 	root    *os.Root
 	entries []changeEntry
 	bytes   int64
 	failed  error // the first; after a full disk no bytes are kept
-}
-
-// openKeeper makes the directory of the row below the operator's, before
-// anything starts. What is there is never written over.
-func (g *grading) openKeeper() (*keeper, error) {
-	base := g.options.KeepWrites
-	if base == "" {
-		return nil, nil
-	}
-	failed := func(why error, do string) error {
-		return &Error{Kind: User, Tried: "keep what is written in", On: base, Why: why, Do: do}
-	}
-	where, err := filepath.Abs(base)
-	if err == nil {
-		err = os.MkdirAll(where, 0o755)
-	}
-	if err == nil {
-		where, err = filepath.EvalSymlinks(where)
-	}
-	if err != nil {
-		return nil, failed(err, "name a directory that you can write to")
-	}
-	for _, evidence := range []string{g.row.Dir, g.workspace} {
-		if where == evidence || strings.HasPrefix(where, evidence+"/") {
-			return nil, failed(fmt.Errorf("it lies in %s, which no grade changes", evidence), "name a directory elsewhere")
-		}
-	}
-	made, err := record.Create(where, record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()})
-	if err != nil {
-		return nil, failed(err, "name a directory that you can write to")
-	}
-	defer made.Close()
-	root, err := os.OpenRoot(made.Dir)
-	if err == nil {
-		err = emptyRoot(root)
-	}
-	if err == nil {
-		err = root.Mkdir(keptFiles, 0o755)
-	}
-	if err != nil {
-		return nil, failed(fmt.Errorf("%s: %w", made.Dir, err), "name a new directory, or remove what an earlier grade kept there")
-	}
-	return &keeper{dir: made.Dir, root: root}, nil
-}
-
-// emptyRoot refuses a directory that holds something.
-func emptyRoot(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if _, err := dir.Readdirnames(1); !errors.Is(err, io.EOF) {
-		return errors.Join(errors.New("it is not empty"), err)
-	}
-	return nil
 }
 
 func (k *keeper) take(e changeEntry, content io.Reader) error {
@@ -148,19 +90,17 @@ func (k *keeper) drop() {
 	}
 	k.root.Remove(keptFiles)
 	k.root.Close()
-	os.Remove(k.dir)
+	k.row.Close()
+	keptDirs.Lock()
+	defer keptDirs.Unlock()
+	keptDirs.remove(k.row.Dir)
 }
 
-// finish writes the index.
+// finish writes the index, all of it or none.
 func (k *keeper) finish() error {
 	text, err := indexOf(k.entries)
-	if err != nil {
-		return err
+	if err == nil {
+		err = k.row.Write(changesIndex, text)
 	}
-	file, err := k.root.OpenFile(changesIndex, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return errors.Join(k.failed, err)
-	}
-	_, err = io.Copy(file, bytes.NewReader(text))
-	return errors.Join(k.failed, err, file.Close())
+	return errors.Join(k.failed, err)
 }

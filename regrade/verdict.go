@@ -35,7 +35,7 @@ func (g *grading) verdict(results []criteria.Result) (*Verdict, error) {
 		}
 	}
 	return &Verdict{
-		Row:       record.Identity{VariantID: g.record.VariantID, TaskID: g.record.TaskID, Replicate: g.row.Replicate()},
+		Row:       g.rowIdentity(),
 		Before:    g.record.Status,
 		Status:    terminalStatus(g.record.Status, passed, g.record.MaxTurns),
 		Score:     gate.WeightedScore,

@@ -111,7 +111,7 @@ func TestScenarioWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := executed(t, "cat >made; echo d >doomed; mkdir sub; echo y >sub/y", writing)
 			before := s.modes(row + "/artifacts")
-			s.podgrade(0, slices.Concat([]string{"evaluate", row, trusting, "--keep-writes", "kept"}, options)...)
+			s.podgrade(0, slices.Concat([]string{"evaluate", row, trusting, "--keep-writes", "../kept"}, options)...)
 			s.is(row, "SUCCESS", 1)
 			if after := s.modes(row + "/artifacts"); after != before {
 				t.Errorf("the workspace was\n%s\nand is\n%s", before, after)
@@ -143,8 +143,8 @@ func TestScenarioWrites(t *testing.T) {
 			if c := of(list, "large"); c.File != "" || c.Size != 2<<20 {
 				t.Errorf("a file above the bound of the row: %+v", c)
 			}
-			s.keptWrites("kept/" + sceneRow)
-			_, said := s.podgrade(2, "evaluate", row, trusting, "--keep-writes", "kept")
+			s.keptWrites("../kept/" + sceneRow)
+			_, said := s.podgrade(2, "evaluate", row, trusting, "--keep-writes", "../kept")
 			if !strings.Contains(said, "not empty") {
 				t.Errorf("what was kept would be written over: %s", said)
 			}
@@ -187,18 +187,19 @@ func TestScenarioWritesElsewhere(t *testing.T) {
 	s.podgrade(0, "evaluate", row, trusting)
 	first := s.text(index)
 	before := s.text(rowRecord)
-	s.podgrade(0, "evaluate", row, trusting, "--check", "--keep-writes", "kept")
-	if text := s.text("kept/" + sceneRow + "/files/written"); text != "x\n" {
+	s.podgrade(0, "evaluate", row, trusting, "--check", "--keep-writes", "../kept")
+	if text := s.text("../kept/" + sceneRow + "/files/written"); text != "x\n" {
 		t.Errorf("%q", text)
 	}
 	if s.text(index) != first || s.text(rowRecord) != before {
 		t.Error("a check wrote to the row")
 	}
-	s.podgrade(2, "evaluate", row, trusting, "--keep-writes", row+"/artifacts/t/kept")
-	if _, err := os.Lstat(s.path(row + "/artifacts/t/kept/default")); err == nil {
-		t.Error("what is kept lies in the evidence")
+	for _, at := range []string{row + "/artifacts/t/kept", "kept"} { // in the evidence, and beside the task file
+		s.podgrade(2, "evaluate", row, trusting, "--keep-writes", at)
+		if _, err := os.Lstat(s.path(at)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is there: %v", at, err)
+		}
 	}
-	os.Remove(s.path(row + "/artifacts/t/kept"))
 	s.podgrade(2, "evaluate", row, trusting, "--workspace-view", "bind", "--keep-writes", "other")
 	s.podgrade(0, "evaluate", row, trusting, "--workspace-view", "bind")
 	if facts := s.cellFacts().Changes; !strings.Contains(facts.Problem, "the workspace itself") || facts.Created != 0 {
