@@ -138,7 +138,10 @@ func TestUnreadableRecords(t *testing.T) {
 		}, Refused, "deeper"},
 		{"no task", func(c *rowCase) { c.edit(`"task_config": {`, `"task_config": null, "x": {`) }, Refused, "task_config"},
 		{"an unknown status", func(c *rowCase) { c.edit(`"NOT_GRADED"`, `"\u001b[2JDONE"`) }, Refused, "final_status"},
-		{"a task that is none", func(c *rowCase) { c.edit(`"type": "run_command"`, `"type": "magic"`) }, Refused, "magic"},
+		{"a task that is none", func(c *rowCase) {
+			c.edit(`"type": "run_command"`, `"type": "magic"`)
+			c.edit(`"source_yaml": "`, `"source_yaml_of_old": "`) // it would be graded by that
+		}, Refused, "magic"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
