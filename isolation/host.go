@@ -177,6 +177,16 @@ func (o Options) withDefaults() (Options, error) {
 	return o.withScratch()
 }
 
+// ScratchDir is the scratch directory that the options come to; "" where nobody
+// can say, which whoever starts something with them is told.
+func (o Options) ScratchDir() string {
+	whole, err := o.withScratch()
+	if err != nil {
+		return ""
+	}
+	return whole.Scratch
+}
+
 func (o Options) withScratch() (_ Options, err error) {
 	p, err := newPrivilege(o)
 	if err == nil {

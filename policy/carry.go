@@ -33,6 +33,9 @@ func ConsentToCarry(r Request, answer Answer, notice io.Writer) (Carried, error)
 	for i := range grants {
 		grants[i].Reason = "the record names it; all of it, but .git and links that lead out, goes into the archive"
 	}
+	if err := keepsKey(r, grants); err != nil {
+		return Carried{}, err
+	}
 	if err := denied(answer.Policy, grants); err != nil {
 		return Carried{}, err
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,34 @@ func termsOf(r Request) (*terms, error) {
 	}
 	t.keysOf(r)
 	t.grants = slices.Concat(t.grants, t.limits, t.judges, t.commands)
-	return t, nil
+	return t, keepsKey(r, t.grants)
+}
+
+// keepsKey refuses what lies in the directory of the signing key: whoever reads it
+// can sign as this user. Where it lies below what is given, it is left out.
+func keepsKey(r Request, grants []Grant) error {
+	if r.KeyDir == "" {
+		return nil
+	}
+	for _, g := range grants {
+		dir := g.Value
+		switch g.Kind {
+		case Path:
+		case Build:
+			dir = filepath.Dir(dir)
+		case Mount:
+			dir, _, _ = strings.Cut(dir, ":")
+		default:
+			continue
+		}
+		if within(resolved(dir), resolved(r.KeyDir)) || g.Kind == Mount && within(resolved(r.KeyDir), resolved(dir)) {
+			return &Refusal{
+				What: "the " + r.source() + " names " + dir + ", where the signing key of this user is: nothing may read that",
+				Do:   "name another directory; the key belongs into no task",
+			}
+		}
+	}
+	return nil
 }
 
 // grading adds what a grade needs.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -153,5 +154,38 @@ func TestAKeyIsMadeWithoutHardLinks(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(keys.Dir); len(entries) != 1 {
 		t.Errorf("the directory holds %v", entries)
+	}
+}
+
+// TestWhatHoldsTheSigningKeyIsNeverGiven, whoever asks and whatever was accepted;
+// what the key lies somewhere below is given without it.
+func TestWhatHoldsTheSigningKeyIsNeverGiven(t *testing.T) {
+	top := t.TempDir()
+	keys, link := filepath.Join(top, "podgrade", "keys"), filepath.Join(top, "link")
+	if err := errors.Join(os.MkdirAll(keys, 0o700), os.Symlink(keys, link)); err != nil {
+		t.Fatal(err)
+	}
+	template := func(dir string) tasks.Sandbox {
+		return tasks.Sandbox{Driver: tasks.DriverDocker, TemplateSources: []tasks.TemplateSource{{Type: tasks.TemplateDir, Path: dir}}}
+	}
+	build := func(dir string) tasks.Sandbox {
+		return tasks.Sandbox{Driver: tasks.DriverDocker, Docker: tasks.Docker{DockerfilePath: filepath.Join(dir, "Dockerfile")}}
+	}
+	mount := func(dir string) tasks.Sandbox {
+		return tasks.Sandbox{Driver: tasks.DriverDocker, Docker: tasks.Docker{Image: "i", ExtraMounts: []string{dir + ":/mnt:ro"}}}
+	}
+	for name, c := range map[string]struct {
+		sandbox tasks.Sandbox
+		refused bool
+	}{
+		"template": {template(keys), true}, "template by a link": {template(link), true}, "template above": {template(top), false},
+		"build": {build(keys), true}, "build by a link": {build(link), true}, "build above": {build(top), false},
+		"mount": {mount(keys), true}, "mount above": {mount(top), true}, "mount of another": {mount("/usr"), false},
+	} {
+		r := Request{Task: &tasks.Task{Sandbox: c.sandbox}, Phase: "execute", Planned: true, Place: InCell, KeyDir: keys, Lookup: func(string) (string, bool) { return "", false }}
+		_, err := Consent(r, Answer{TaskFile: true}, io.Discard)
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "signing key") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -56,6 +56,9 @@ type Request struct {
 	// RunDir is the directory of the run that the row belongs to, absolute:
 	// nothing in it may be put on PATH.
 	RunDir string
+	// KeyDir is the directory of the user's signing key, absolute, which nothing is
+	// given of; "": there is none.
+	KeyDir string
 	// SearchPath is the recorded PATH of the agent.
 	SearchPath string
 	// Passed names the host variables that the agent's cell had; nil: the

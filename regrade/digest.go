@@ -84,10 +84,10 @@ func RunPart(task *tasks.Task) (map[string]json.RawMessage, error) {
 
 // DigestsOf returns the digests of a row, and reads the files that the set-up
 // copies: templates, the directory of a Dockerfile, the solution. The task
-// directory, which pre_run sees, is not among them: it holds the criteria. The
-// run that the row is of may lie in one of these directories, and is no part of
-// it; "": there is none.
-func DigestsOf(row tasks.Row, run string) (Digests, error) {
+// directory, which pre_run sees, is not among them: it holds the criteria. What is
+// hidden from the row, such as its run, may lie in one of these directories, and is
+// no part of it.
+func DigestsOf(row tasks.Row, without []string) (Digests, error) {
 	part, err := RunPart(row.Task)
 	if err != nil {
 		return Digests{}, err
@@ -97,7 +97,7 @@ func DigestsOf(row tasks.Row, run string) (Digests, error) {
 		addPart(sum, key, string(part[key]))
 	}
 	for _, content := range contents(row) {
-		addPart(sum, content.name, content.digest(run))
+		addPart(sum, content.name, content.digest(without))
 	}
 	whole, err := taskDigest(row.Task)
 	return Digests{Run: hex.EncodeToString(sum.Sum(nil)), Task: whole}, err
@@ -140,7 +140,7 @@ func contents(row tasks.Row) []content {
 
 // digest is of the content, or of why there is none: it is not the digest's
 // place to refuse it.
-func (c content) digest(run string) string {
+func (c content) digest(without hidden) string {
 	if c.file {
 		text, err := readBelow(filepath.Dir(c.path), filepath.Base(c.path), largestScript)
 		if err != nil {
@@ -149,17 +149,9 @@ func (c content) digest(run string) string {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:])
 	}
-	digest, err := treeDigest(c.path, c.ignore, runAt(run))
+	digest, err := treeDigest(c.path, c.ignore, without)
 	if err != nil {
 		return "unreadable"
 	}
 	return digest
-}
-
-// runAt hides a run; "" is none.
-func runAt(dir string) hidden {
-	if dir == "" {
-		return nil
-	}
-	return hidden{dir}
 }

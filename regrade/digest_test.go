@@ -88,7 +88,7 @@ func TestTheRunDigestCoversWhatExecuteReads(t *testing.T) {
 	dir := contentsOf(t)
 	digests := func(change map[string]string) Digests {
 		t.Helper()
-		d, err := DigestsOf(digestRow(t, dir, change), "")
+		d, err := DigestsOf(digestRow(t, dir, change), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestTheRunDigestCoversMoreThanContent(t *testing.T) {
 	}
 	digest := func() string {
 		t.Helper()
-		d, err := DigestsOf(digestRow(t, dir, nil), "")
+		d, err := DigestsOf(digestRow(t, dir, nil), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

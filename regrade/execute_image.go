@@ -56,8 +56,8 @@ func (e *execution) build(ctx context.Context) error {
 		Containerfile: setup.Dockerfile, ContextDir: filepath.Dir(setup.Dockerfile), Reference: builtName(e.task.TaskID),
 		Args: map[string]string{}, Output: e.logs.cell,
 	}
-	runs := hidden{e.runDir()}
-	order.Exclude = runs.in(order.ContextDir)
+	without := e.hidden()
+	order.Exclude = without.in(order.ContextDir)
 	for name, value := range setup.Build.Args {
 		order.Args[name] = os.Expand(value, e.variable)
 	}
@@ -66,7 +66,7 @@ func (e *execution) build(ctx context.Context) error {
 			Do: "build the image beforehand and name it as docker.image"}
 	}
 	var err error
-	if e.context, err = treeDigest(order.ContextDir, nil, runs); err != nil {
+	if e.context, err = treeDigest(order.ContextDir, nil, without); err != nil {
 		e.warn("the record holds no digest of the build's directory: " + err.Error())
 	}
 	pin, err := e.engines.Build(building, order)

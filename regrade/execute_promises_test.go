@@ -365,14 +365,21 @@ func TestACaptureWithoutItsState(t *testing.T) {
 	}
 }
 
-// TestATemplateHidesTheAnswerKey: a template may be the task directory, and the
-// agent gets neither the reference nor the run with it.
+// TestATemplateHidesTheAnswerKey: a template may be the task directory, which may be
+// somebody's home, and the agent gets neither the reference nor the run with it, nor
+// the signing key; nor does pre_run get that.
 func TestATemplateHidesTheAnswerKey(t *testing.T) {
 	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
-	text := strings.Replace(small(agentOf("find . >found.txt")+strings.Replace(sealedBusybox, "driver", "template_sources: [{type: template_dir, path: .}], driver", 1)+"reference: {directory: key}"),
+	text := strings.Replace(small(agentOf("find . >found.txt")+strings.Replace(sealedBusybox, "driver", "template_sources: [{type: template_dir, path: .}], driver", 1)+
+		"reference: {directory: key}\npre_run: [{command: 'find \"$TASK_DIR\" >pre.txt'}]\n"),
 		"{type: file_exists, path: ., description: there is a workspace}",
-		"{type: file_contains, path: found.txt, includes: [./given.txt], excludes: [answer, artifacts, task.log], description: no key and no run}", 1)
-	file := write(t, text, map[string]string{"key/answer": "42", "given.txt": "given"})
-	b.runs = filepath.Dir(file)
+		"{type: file_contains, path: found.txt, includes: [./given.txt, .config/podgrade/policy.yaml], excludes: [answer, artifacts, task.log, ed25519, running], description: no answer and no run and no signing key}\n"+
+			"  - {type: file_contains, path: pre.txt, includes: [/given.txt, .config/podgrade/policy.yaml], excludes: [artifacts, task.log, ed25519, running], description: nor for pre_run}", 1)
+	file := write(t, text, map[string]string{"key/answer": "42", "given.txt": "given", ".config/podgrade/policy.yaml": "{}", ".data/scratch/running": "x"})
+	home := filepath.Dir(file)
+	b.runs, b.options.Keys, b.options.Scratch = home, &policy.Keys{Dir: filepath.Join(home, ".config/podgrade/keys")}, filepath.Join(home, ".data/scratch")
+	if _, err := b.options.Keys.Public(); err != nil {
+		t.Fatal(err)
+	}
 	b.executes(load(t, file, tasks.Request{})).succeeds()
 }

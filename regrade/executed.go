@@ -118,7 +118,7 @@ func (e *execution) environment() {
 		setText(info, record.SpecSHA256, e.made.SpecSHA256)
 		info.Set(record.Variables, policy.Names(e.accepted.Variables()))
 	}
-	if digests, err := DigestsOf(e.job.Row, e.runDir()); err == nil {
+	if digests, err := DigestsOf(e.job.Row, e.hidden()); err == nil {
 		info.Set(record.RunDigest, digests.Run)
 		info.Set(record.TaskDigest, digests.Task)
 	}

@@ -43,6 +43,10 @@ type ExportOptions struct {
 	Paths bool
 	// Policy is the operator's policy file; nil: there is none.
 	Policy *policy.File
+	// Keys and Scratch are what no archive holds anything of: this user's signing
+	// key, and podgrade's own data.
+	Keys    *policy.Keys
+	Scratch string
 	// WithoutImages leaves the images out: whoever imports the rows must have
 	// them.
 	WithoutImages bool
@@ -179,7 +183,7 @@ func (x *exporting) consent(l leaving) (policy.Carried, error) {
 	run := record.RunOf(l.dir, l.id)
 	carried, err := policy.ConsentToCarry(policy.Request{
 		Task: task, Phase: oci.Grade, Place: policy.InCell, TaskFile: config.SourceFile,
-		Imported: importedBy(l.record, run), RunDir: run, Lookup: x.options.Lookup,
+		Imported: importedBy(l.record, run), RunDir: run, Lookup: x.options.Lookup, KeyDir: keyDirOf(x.options.Keys),
 	}, policy.Answer{RecordedPaths: x.options.Paths, Policy: x.options.Policy}, x.options.Notice)
 	if err != nil || carried.TaskDir == "" || l.record.Environment.Text(record.TaskDir) != "" {
 		return carried, err
@@ -249,12 +253,13 @@ func (x *exporting) runFiles(ctx context.Context) error {
 	return err
 }
 
-// idsOf are the identities of the directories that are there.
+// idsOf are the identities of the directories that are there, wherever links lead
+// to them.
 func idsOf(dirs ...string) []tree.FileID {
 	var ids []tree.FileID
 	for _, dir := range dirs {
 		var st unix.Stat_t
-		if unix.Lstat(dir, &st) == nil {
+		if unix.Stat(dir, &st) == nil {
 			ids = append(ids, tree.FileID{Dev: st.Dev, Ino: st.Ino})
 		}
 	}
@@ -314,7 +319,7 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 			top = append(top, e.Name())
 		}
 	}
-	var below []string
+	below := hiddenFrom("", x.options.Keys, x.options.Scratch)
 	for _, other := range x.rows { // the id of a task may hold slashes
 		if strings.HasPrefix(other.dir, dir+string(filepath.Separator)) {
 			below = append(below, other.dir)
@@ -365,44 +370,43 @@ func (x *exporting) shared(ctx context.Context, dir string, l leaving) (string, 
 	if name, done := x.trees[dir]; done {
 		return name, nil
 	}
-	runs, err := runsBelow(dir)
+	left, err := leftOut(dir, hiddenFrom(record.RunOf(l.dir, l.id), x.options.Keys, x.options.Scratch))
 	if err != nil {
 		return "", exportError(dir, err)
 	}
-	skip := idsOf(append(runs, record.RunOf(l.dir, l.id))...)
-	name, err := x.tree(ctx, dir, "", tree.PackOptions{Plain: true, Filter: true, Skip: skip, Most: mostCarried})
+	name, err := x.tree(ctx, dir, "", tree.PackOptions{Plain: true, Filter: true, Skip: idsOf(left...), Most: mostCarried})
 	x.trees[dir] = name
 	return name, err
 }
 
-// mostRuns bounds the runs that are left out of a task directory: they are named
-// in one message.
-const mostRuns = 1000
+// mostLeftOut bounds the directories that are left out of a task directory: they
+// are named in one message.
+const mostLeftOut = 1000
 
-// runsBelow are the run directories that lie in a task directory. They are no
-// part of the task, and hold what agents answered.
-func runsBelow(dir string) ([]string, error) {
+// leftOut are the directories below a task directory that are no part of the task:
+// what is hidden, and runs, which hold what agents answered.
+func leftOut(dir string, without hidden) ([]string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	var runs []string
+	var left []string
 	entries := 0
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if entries++; entries > mostTreeEntries || len(runs) > mostRuns {
-			return fmt.Errorf("it holds more than %d entries or %d runs", mostTreeEntries, mostRuns)
+		if entries++; entries > mostTreeEntries || len(left) > mostLeftOut {
+			return fmt.Errorf("it holds more than %d entries or %d runs", mostTreeEntries, mostLeftOut)
 		}
 		if err != nil || !entry.IsDir() || name == "." {
 			return err
 		}
-		if record.HoldsRun(root, name) {
-			runs = append(runs, filepath.Join(dir, name))
+		if without.hides(root, name, entry.Type()) {
+			left = append(left, filepath.Join(dir, name))
 			return fs.SkipDir
 		}
 		return nil
 	})
-	return runs, err
+	return left, err
 }
 
 // tree packs a directory into a part; without a name it gets that of its sum.

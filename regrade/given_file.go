@@ -15,18 +15,19 @@ import (
 
 // GivenFile is a task file of the operator that rows are graded by.
 type GivenFile struct {
-	path string
-	rows []tasks.Row
+	path    string
+	rows    []tasks.Row
+	without hidden // from what the rows copy of this host
 
 	mu   sync.Mutex
 	made map[*tasks.Task]*Given
 }
 
 // OpenFile reads a task file and resolves it with the layers of the request,
-// as a run would.
-func OpenFile(path string, request tasks.Request, lookup func(string) (string, bool)) (*GivenFile, error) {
+// as a run would. Of the options of a grade it uses what stands for this host.
+func OpenFile(path string, request tasks.Request, o Options) (*GivenFile, error) {
 	request.IncludeSkipped = true
-	resolution, err := criteria.NewLoader(lookup).Rows([]string{path}, request)
+	resolution, err := criteria.NewLoader(o.Lookup).Rows([]string{path}, request)
 	if err == nil && len(resolution.Skipped) > 0 {
 		err = resolution.Skipped[0].Reason
 	}
@@ -36,7 +37,7 @@ func OpenFile(path string, request tasks.Request, lookup func(string) (string, b
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	return &GivenFile{path: path, rows: resolution.Rows, made: map[*tasks.Task]*Given{}}, nil
+	return &GivenFile{path: path, rows: resolution.Rows, without: hiddenFrom("", o.Keys, o.Scratch), made: map[*tasks.Task]*Given{}}, nil
 }
 
 func fileError(path string, why error) error {
@@ -89,7 +90,7 @@ func (f *GivenFile) find(rec *record.Record) (tasks.Row, bool) {
 // says: the verdict would be of work that nobody asked for.
 func (f *GivenFile) checked(row tasks.Row, dir string, rec *record.Record) (*Given, error) {
 	if rec.Environment.Text(record.RunDigest) != "" {
-		digests, err := DigestsOf(row, "") // the run has a summary by now
+		digests, err := DigestsOf(row, f.without) // the run has a summary by now
 		if err != nil {
 			return nil, fileError(f.path, err)
 		}

@@ -43,6 +43,9 @@ type Options struct {
 	// Keys are what the row's signature is checked with, and its verdict signed;
 	// nil: no signature counts, and none is made.
 	Keys *policy.Keys
+	// Scratch is the directory of podgrade's own data, which nothing is given of;
+	// "": the engines know it.
+	Scratch string
 	// Given is the operator's own task that the row is graded by; nil: the
 	// recorded one.
 	Given *Given

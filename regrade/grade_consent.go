@@ -117,6 +117,7 @@ func (g *grading) request() (policy.Request, error) {
 		TaskFile:        file,
 		Imported:        importedBy(g.record, g.run()),
 		RunDir:          g.run(),
+		KeyDir:          keyDirOf(g.options.Keys),
 		SearchPath:      searchPath,
 		PostRunDone:     g.postRunDone(),
 		LostVenv:        g.lost(venvDir),

@@ -88,15 +88,9 @@ func (g *grading) checkedCell(cell isolation.Cell, err error) (isolation.Cell, e
 	return cell, nil
 }
 
-// hidden are the directories that no view may show: the run, which holds the
-// records and workspaces of all rows, and above all the answers in them; and that
-// of the user's signing key.
-func (g *grading) hidden() []string {
-	hidden := []string{g.run()}
-	if keys := g.options.Keys; keys != nil && keys.Dir != "" {
-		hidden = append(hidden, keys.Dir)
-	}
-	return hidden
+// hidden are the directories that no view may show.
+func (g *grading) hidden() hidden {
+	return hiddenFrom(g.run(), g.options.Keys, g.options.Scratch)
 }
 
 // run is the directory of the run that the row belongs to.

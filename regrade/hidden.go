@@ -7,14 +7,36 @@ import (
 	"path"
 	"slices"
 
+	"podgrade/policy"
 	"podgrade/tasks/record"
 )
 
 // hidden are the directories that a tree of this host is taken without, wherever
-// they lie in it and whatever leads to them: above all the run itself. The runs
-// that lie in a tree are left out of it too: they hold the answers of agents,
-// and change with every run.
+// they lie in it and whatever leads to them: the run, which holds the records and
+// workspaces of all rows, and above all the answers in them; the user's signing
+// key; podgrade's own data. The runs that lie in a tree are left out of it too:
+// they hold the answers of agents, and change with every run.
 type hidden []string
+
+// hiddenFrom are the directories that are hidden from whatever belongs to a run:
+// cells, archives, images and digests. "" and nil hide nothing.
+func hiddenFrom(run string, keys *policy.Keys, scratch string) hidden {
+	var h hidden
+	for _, dir := range []string{run, keyDirOf(keys), scratch} {
+		if dir != "" {
+			h = append(h, dir)
+		}
+	}
+	return h
+}
+
+// keyDirOf is the directory of the signing key; "": there is none.
+func keyDirOf(keys *policy.Keys) string {
+	if keys == nil {
+		return ""
+	}
+	return keys.Dir
+}
 
 // hides tells whether an entry of a tree is left out.
 func (h hidden) hides(root *os.Root, name string, kind fs.FileMode) bool {

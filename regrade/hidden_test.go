@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"podgrade/policy"
 	"podgrade/tasks/record"
 )
 
@@ -28,7 +29,7 @@ func TestRunsAreNoPartOfATree(t *testing.T) {
 	}
 	digest := func() string {
 		t.Helper()
-		d, err := DigestsOf(digestRow(t, dir, nil), run)
+		d, err := DigestsOf(digestRow(t, dir, nil), hidden{run})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,5 +62,40 @@ func TestRunsAreNoPartOfATree(t *testing.T) {
 		if put(c.name, c.text); digest() == now {
 			t.Errorf("%s is left out", c.name)
 		}
+	}
+}
+
+// TestTheSigningKeyIsNoPartOfATree: where the key or podgrade's own data lies in a
+// task's directories, a build, a template and the digests of both are without it.
+func TestTheSigningKeyIsNoPartOfATree(t *testing.T) {
+	dir := contentsOf(t)
+	image := filepath.Join(dir, "image")
+	keys, scratch := &policy.Keys{Dir: filepath.Join(image, ".config", "keys")}, filepath.Join(image, "scratch")
+	if err := errors.Join(os.Mkdir(filepath.Join(image, ".config"), 0o700), os.Mkdir(scratch, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		t.Helper()
+		d, err := DigestsOf(digestRow(t, dir, nil), hiddenFrom("", keys, scratch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Run
+	}
+	before := digest()
+	if _, err := keys.Public(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "state"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if digest() != before {
+		t.Error("the key or podgrade's own data changes the run digest")
+	}
+	if got := hiddenFrom("", keys, scratch).in(image); !slices.Equal(got, []string{".config/keys", "scratch"}) {
+		t.Errorf("left out of a build: %q", got)
+	}
+	if got := hiddenFrom("", nil, ""); len(got) != 0 {
+		t.Errorf("nothing hides %q", got)
 	}
 }

@@ -75,6 +75,9 @@ type ExecuteOptions struct {
 	Version string
 	// Keys are what rows are signed with; nil: none is.
 	Keys *policy.Keys
+	// Scratch is the directory of podgrade's own data, which nothing is given of;
+	// "": the engines know it.
+	Scratch string
 
 	steps *steps // of tests; nil: allSteps
 }
@@ -109,7 +112,7 @@ func (j Job) request(o ExecuteOptions) policy.Request {
 	}
 	return policy.Request{
 		Task: j.Row.Task, Phase: oci.Execute, Planned: true, Place: place, HostAllowed: true,
-		DefaultImage: o.DefaultImage, Pull: o.Pull, TaskFile: absolute(j.Row.File.Path), Lookup: o.Lookup,
+		DefaultImage: o.DefaultImage, Pull: o.Pull, TaskFile: absolute(j.Row.File.Path), Lookup: o.Lookup, KeyDir: keyDirOf(o.Keys),
 	}
 }
 

@@ -98,3 +98,45 @@ func TestTheTaskFileIsLookedAtWhereItsDirectoryIs(t *testing.T) {
 		t.Errorf("with that of another task: %v", err)
 	}
 }
+
+// TestTheSigningKeyStaysHere: where the task file lies in somebody's home, neither
+// the key nor podgrade's own data is in the archive, and nobody looks into them; and
+// what the key lies in is no reference.
+func TestTheSigningKeyStaysHere(t *testing.T) {
+	f, work := newTravel(t), t.TempDir()
+	row, home := f.row(filepath.Join(work, "run"), "t", f.image("root")), filepath.Join(work, "tasks")
+	keys, scratch := &policy.Keys{Dir: filepath.Join(home, ".config/podgrade/keys")}, filepath.Join(home, ".local/share/podgrade/scratch")
+	if _, err := keys.Public(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(scratch, "closed"), 0o700), os.WriteFile(filepath.Join(scratch, "data"), []byte("own data"), 0o600),
+		os.Chmod(filepath.Join(scratch, "closed"), 0), os.WriteFile(filepath.Join(home, ".config", "other"), []byte("taken along"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(filepath.Join(scratch, "closed"), 0o700) })
+	archive := filepath.Join(work, "a.tar")
+	ours := func(o *regrade.ExportOptions) { o.Keys, o.Scratch = keys, scratch }
+	if err := f.leaves(row, archive, ours); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(archive)
+	if err != nil || !bytes.Contains(text, []byte("taken along")) {
+		t.Errorf("what lies beside is not there: %v", err)
+	}
+	for _, not := range []string{"ed25519-private:", "own data"} {
+		if bytes.Contains(text, []byte(not)) {
+			t.Errorf("the archive holds %s", not)
+		}
+	}
+	name := filepath.Join(row, record.TaskFile)
+	before, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reference := range []string{keys.Dir, ".config/podgrade/keys", home + "/.config/podgrade/keys/../keys"} {
+		os.WriteFile(name, bytes.Replace(before, []byte(`{"directory": "key"}`), []byte(`{"directory": "`+reference+`"}`), 1), 0o644)
+		if err := f.leaves(row, archive+"2", ours); err == nil || !strings.Contains(err.Error(), "where the signing key of this user is") {
+			t.Errorf("the reference %s: %v", reference, err)
+		}
+	}
+}

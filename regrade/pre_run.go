@@ -36,14 +36,19 @@ func (e *execution) preRun(ctx context.Context) error {
 }
 
 // putTaskDir copies the task directory into the cell, without .git, links that
-// lead out, and the run.
+// lead out, and what is hidden.
 func (e *execution) putTaskDir(ctx context.Context, dir, label string) error {
-	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{gitDir}, hidden: []string{e.runDir()}})
+	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{gitDir}, hidden: e.hidden()})
 	if err != nil {
 		return templateFault("the task directory", err)
 	}
 	e.logs.Note(label, fmt.Sprintf("the task directory was put into the cell, %d entries", n))
 	return nil
+}
+
+// hidden are the directories that the agent's cell gets nothing of.
+func (e *execution) hidden() hidden {
+	return hiddenFrom(e.runDir(), e.options.Keys, e.options.Scratch)
 }
 
 // runDir is the run that the row lies in, by its place, since there need be no

@@ -225,7 +225,7 @@ func (r *runner) digestsOf(job Job) (*Digests, error) {
 	if known := r.digests[job.Row.Task]; known != nil {
 		return known, nil
 	}
-	made, err := DigestsOf(job.Row, r.options.Dir)
+	made, err := DigestsOf(job.Row, hiddenFrom(r.options.Dir, r.options.Execute.Keys, r.options.Execute.Scratch))
 	if err != nil {
 		return nil, err
 	}

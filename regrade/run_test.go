@@ -144,7 +144,7 @@ func (c *runCase) recordOf(job Job, workspace string, status record.Status, iter
 	if err != nil {
 		return nil, err
 	}
-	digests, err := DigestsOf(job.Row, "")
+	digests, err := DigestsOf(job.Row, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,12 @@ func scratchFlag() cli.Flag {
 	return &cli.StringFlag{Name: "scratch", Usage: "directory `DIR` for podgrade's own data", DefaultText: "$XDG_DATA_HOME/podgrade/scratch"}
 }
 
+// scratchOf is the directory of podgrade's own data, which nothing is given of; ""
+// where nobody can say.
+func scratchOf(c *cli.Context) string {
+	return isolation.Options{Scratch: c.String("scratch")}.ScratchDir()
+}
+
 func doctor(c *cli.Context) error {
 	if c.NArg() != 0 {
 		return usage(c, "doctor takes no arguments, and %d were given", c.NArg())

@@ -166,6 +166,7 @@ func planOptions(c *cli.Context) (regrade.Options, error) {
 	return regrade.Options{
 		Answer:     answer,
 		Keys:       userKeys(),
+		Scratch:    scratchOf(c),
 		AllowHost:  c.Bool("allow-host-grading"),
 		ImageDrift: c.Bool(imageDrift),
 		CleanRoom:  c.Bool(cleanRoom),

@@ -41,7 +41,7 @@ func evaluateFile(c *cli.Context, form fileForm, o regrade.Options) error {
 	if err != nil {
 		return err
 	}
-	file, err := regrade.OpenFile(form.file, request, os.LookupEnv)
+	file, err := regrade.OpenFile(form.file, request, o)
 	if err != nil {
 		return err
 	}

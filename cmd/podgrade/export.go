@@ -60,7 +60,7 @@ func export(c *cli.Context) error {
 		return err
 	}
 	exported, err := regrade.Export(c.Context, c.Args().First(), c.String("output"), regrade.ExportOptions{
-		Paths: c.Bool("allow-recorded-paths"), Policy: file, WithoutImages: c.Bool("without-images"),
+		Paths: c.Bool("allow-recorded-paths"), Policy: file, Keys: userKeys(), Scratch: scratchOf(c), WithoutImages: c.Bool("without-images"),
 		Start:  func(ctx context.Context) (regrade.ExportEngines, error) { return startTravel(ctx, c) },
 		Notice: c.App.ErrWriter, Lookup: os.LookupEnv, Version: version,
 	})

@@ -217,7 +217,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 		Execute: regrade.ExecuteOptions{
 			Start:        startEngines(c.App.ErrWriter, engine, c.String("scratch")),
 			DefaultImage: image, Pull: pull, OnHost: c.Bool("on-host"), Preserve: mode, RequireLimits: c.Bool("require-limits"),
-			Policy: answer.Policy, Lookup: os.LookupEnv, Version: version, Keys: keys,
+			Policy: answer.Policy, Lookup: os.LookupEnv, Version: version, Keys: keys, Scratch: scratchOf(c),
 		},
 	}
 	if !grade {
@@ -230,7 +230,7 @@ func runOptions(c *cli.Context, grade bool) (regrade.RunOptions, error) {
 	view, err := viewOf(c)
 	o.Grading = regrade.Options{
 		Answer: answer, AllowHost: c.Bool("allow-host-grading"), ImageDrift: c.Bool(imageDrift), Network: network, View: view, RequireLimits: c.Bool("require-limits"),
-		Lookup: os.LookupEnv, Version: version, Keys: keys,
+		Lookup: os.LookupEnv, Version: version, Keys: keys, Scratch: scratchOf(c),
 	}
 	return o, err
 }
