@@ -84,7 +84,7 @@ func (c *cell) holdState() error {
 	if err != nil {
 		return ErrNoState
 	}
-	if err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil && !stillNamed(file) {
+	if err = flockState(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil && !stillNamed(file) {
 		err = ErrNoState
 	} else if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrNoState // it is being removed
@@ -183,12 +183,15 @@ func lockState(s State) (unlock func(), used bool) {
 	if err != nil {
 		return func() {}, false // half removed
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !hasNoLocks(err) {
+	if err := flockState(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !hasNoLocks(err) {
 		file.Close()
 		return nil, true
 	}
 	return func() { file.Close() }, false
 }
+
+// flockState is the system's, which a test replaces by one that fails.
+var flockState = unix.Flock
 
 // hasNoLocks tells whether nothing can be locked on a file system.
 func hasNoLocks(err error) bool {
