@@ -85,12 +85,12 @@ func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
 			c := openOn(t, host(t), o)
 			// Two files that are only ever written one after the other.
 			want(t, c, `mkdir /pair; (n=0; while :; do n=$((n+1)); echo $n >/pair/a; echo $n >/pair/b; done >/dev/null 2>&1 &)
-(while :; do echo x >>/tmp/ticks; done >/dev/null 2>&1 & echo $! >/tmp/stopped); sleep 0.1; kill -STOP $(cat /tmp/stopped); sleep 0.2`, "")
+(while :; do echo x >>/tmp/ticks; done >/dev/null 2>&1 & echo $! >/tmp/stopped); until test -s /tmp/stopped && test -s /pair/b; do sleep 0.1; done; kill -STOP $(cat /tmp/stopped); sleep 0.2`, "")
 			state, err := c.KeepBefore(ctx(t))
 			if err != nil || state.DiffID == "" {
 				t.Fatalf("%+v, %v", state, err)
 			}
-			want(t, c, `x=$(cat /pair/a) y=$(stat -c %s /tmp/ticks); sleep 0.3; test "$x" != "$(cat /pair/a)" && echo on; test "$y" = "$(stat -c %s /tmp/ticks)" && echo stopped`, "on\nstopped\n")
+			want(t, c, `x=$(cat /pair/a) y=$(stat -c %s /tmp/ticks); n=0; until test "$x" != "$(cat /pair/a)" || test $n = 100; do n=$((n+1)); sleep 0.2; done; test $n != 100 && echo on; test "$y" = "$(stat -c %s /tmp/ticks)" && echo stopped`, "on\nstopped\n")
 			got := sh(t, openOn(t, host(t), graded(t, o, state.DiffID)), "cat /pair/a /pair/b").out
 			var a, b int
 			if n, err := fmt.Sscan(got, &a, &b); n == 2 && a != b && a != b+1 {
