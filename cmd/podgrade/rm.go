@@ -29,7 +29,7 @@ directory or something mounted.
 At a terminal it asks; --yes is the answer for everywhere else.
 
 Exit codes: 0 the run is gone; 1 it is not, or not all of it; 2 it is refused,
-or the command line is wrong.`
+or the command line is wrong; 130 interrupted at the question.`
 
 func rmCommand() *cli.Command {
 	return &cli.Command{
