@@ -25,7 +25,7 @@ var ErrNoState = errors.New("there is no such state layer")
 type State struct {
 	worker.StateInfo
 	Path string    `json:"path"`           // its directory
-	Used time.Time `json:"used,omitzero"`  // by a grade, last; when it was made, as long as none did
+	Used time.Time `json:"used,omitzero"`  // by a grade or an import, last; when it was made, as long as none did
 	Rows []string  `json:"rows,omitempty"` // that were noted to need it
 }
 

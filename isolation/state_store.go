@@ -17,7 +17,7 @@ import (
 	"podgrade/isolation/worker"
 )
 
-// What the store knows of a layer beside what it is: when a grade last used it,
+// What the store knows of a layer beside what it is: when it was last used,
 // which is the time of its description, and the rows that need it, each a file
 // with the path of a row directory. Both are the caller's own files, so that no
 // worker is needed.
@@ -30,11 +30,14 @@ const (
 	longestNoted = 4096
 )
 
-// NoteState notes that a row needs a state layer. Whether it still does is for
-// its record to say.
+// NoteState notes that a row needs a state layer, which counts as a use of it.
+// Whether it still does is for its record to say.
 func (h *Host) NoteState(diffID, row string) error {
 	dir := h.stateDir(diffID)
 	if _, err := readState(dir); err != nil {
+		return err
+	}
+	if err := touch(worker.StateInfoFile(dir)); err != nil {
 		return err
 	}
 	if len(row) > longestNoted {
@@ -96,14 +99,19 @@ func (c *cell) holdState() error {
 		return err
 	}
 	c.stateHold = file
-	now := time.Now()
-	if err := os.Chtimes(file.Name(), now, now); err != nil {
+	if err := touch(file.Name()); err != nil {
 		return err
 	}
 	if c.order.Row != "" {
 		return c.host.NoteState(c.order.State, c.order.Row)
 	}
 	return nil
+}
+
+// touch notes that a layer is used now.
+func touch(info string) error {
+	now := time.Now()
+	return os.Chtimes(info, now, now)
 }
 
 // stillNamed tells whether an open description is that of a layer that is there.

@@ -39,6 +39,9 @@ func TestALinkThatTookTheWorkspacesPlaceIsNotFollowed(t *testing.T) {
 		if opened, err := openPath(path); !errors.Is(err, unix.ELOOP) {
 			t.Errorf("%s: %v, %v", name, opened, err)
 		}
+		if opened, err := OpenTree(path); !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%s, to be packed: %v, %v", name, opened, err)
+		}
 		if err := errors.Join(os.RemoveAll(filepath.Dir(path)), os.MkdirAll(path, 0o755)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,21 +9,21 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
 
 // OpenTree opens a directory whose archive PackTree makes: also one that the
-// caller may not list, because it belongs to one of his subordinate ids.
+// caller may not list, because it belongs to one of his subordinate ids. Every
+// link of its path has been resolved: one that took a directory's place since then
+// is not followed.
 func OpenTree(dir string) (*os.File, error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	open, err := openPath(dir)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return os.NewFile(uintptr(fd), dir), nil
+	return open, nil
 }
 
 // TempDir makes a directory that goes with this podgrade.
@@ -50,7 +50,11 @@ func (h *Host) PackState(ctx context.Context, diffID string, to io.Writer) (tree
 	if err != nil {
 		return tree.Packed{}, &Fault{Kind: Refusal, Tried: "read the state layer", On: diffID, Why: err, Do: lostState}
 	}
-	dir, err := OpenTree(worker.StateLayerDir(state.Path))
+	layer, err := filepath.EvalSymlinks(worker.StateLayerDir(state.Path))
+	if err != nil {
+		return tree.Packed{}, &Fault{Tried: "read the state layer", On: diffID, Why: err}
+	}
+	dir, err := OpenTree(layer)
 	if err != nil {
 		return tree.Packed{}, &Fault{Tried: "read the state layer", On: diffID, Why: err}
 	}

@@ -170,6 +170,7 @@ type rowChanges struct {
 	bytes   int64
 	index   string // its digest
 	failed  error  // the first, after which no bytes are kept
+	broken  bool   // a write into the archive failed: it ends anywhere
 }
 
 func (r *rowChanges) take(e changeEntry, content io.Reader) error {
@@ -197,10 +198,12 @@ func (r *rowChanges) keep(e *changeEntry, content io.Reader) error {
 		r.archive = tar.NewWriter(draft)
 	}
 	header := &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: e.path(), Mode: 0o644, Size: int64(len(text)), ModTime: time.Unix(0, 0)}
-	if err := r.archive.WriteHeader(header); err != nil {
-		return err
+	err = r.archive.WriteHeader(header)
+	if err == nil {
+		_, err = r.archive.Write(text)
 	}
-	if _, err := r.archive.Write(text); err != nil {
+	if err != nil {
+		r.broken = true
 		return err
 	}
 	sum := sha256.Sum256(text)
@@ -217,7 +220,10 @@ func (r *rowChanges) finish() error {
 		return nil
 	}
 	if r.archive != nil {
-		r.failed = errors.Join(r.failed, r.archive.Close())
+		if err := r.archive.Close(); err != nil || r.broken {
+			r.failed = errors.Join(r.failed, err)
+			r.forgetFiles()
+		}
 	}
 	text, err := indexOf(r.entries)
 	if err == nil {
@@ -226,9 +232,25 @@ func (r *rowChanges) finish() error {
 			_, err = draft.Write(text)
 		}
 	}
+	if err != nil { // files of which nothing is told, or half of it, are no evidence
+		r.files.Forget(changesIndex)
+		r.forgetFiles()
+		return errors.Join(r.failed, err)
+	}
 	sum := sha256.Sum256(text)
 	r.index = hex.EncodeToString(sum[:])
-	return errors.Join(r.failed, err)
+	return r.failed
+}
+
+// forgetFiles drops an archive that is not whole; the index says of no file then
+// that its bytes are kept.
+func (r *rowChanges) forgetFiles() {
+	r.files.Forget(changesArchive)
+	r.kept, r.bytes = 0, 0
+	for n := range r.entries {
+		e := &r.entries[n]
+		e.File, e.Kept, e.SHA256 = "", 0, ""
+	}
 }
 
 // publish takes the place of what an earlier grade kept.

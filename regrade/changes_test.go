@@ -1,12 +1,14 @@
 package regrade
 
 import (
+	"archive/tar"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"podgrade/isolation"
@@ -108,4 +110,57 @@ func TestAFailedGradeKeepsTheChangesOfTheVerdict(t *testing.T) {
 	if c.file(record.GradeChanges+"/index.json") != before {
 		t.Error("the changes are those of a grade without a verdict")
 	}
+}
+
+// An archive that a full disk cut off is no evidence: it is not kept, and the
+// index says of no file that it was.
+func TestAnArchiveThatIsNotWholeIsNotKept(t *testing.T) {
+	c := newCase(t, fixture.Pinned, nil)
+	row, err := record.OpenRow(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	r := &rowChanges{files: row.Attach(record.GradeChanges)}
+	for _, name := range []string{"first", "second", "third"} {
+		if err := r.take(entryOf(madeFile(name)), strings.NewReader("text")); err != nil {
+			t.Fatal(err)
+		}
+		if name == "first" {
+			r.archive = tar.NewWriter(&fullDisk{left: 700})
+		}
+	}
+	if err := r.finish(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("finished with %v", err)
+	}
+	if err := r.publish(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.dir, record.GradeChanges, changesArchive)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the archive is there: %v", err)
+	}
+	var index []changeEntry
+	if err := json.Unmarshal([]byte(c.file(record.GradeChanges+"/"+changesIndex)), &index); err != nil || len(index) != 3 {
+		t.Fatal(index, err)
+	}
+	for _, e := range index {
+		if e.File != "" || e.Kept != 0 || e.SHA256 != "" {
+			t.Errorf("the index says of %s that it is kept: %+v", e.Path, e)
+		}
+	}
+	if r.kept != 0 || r.bytes != 0 {
+		t.Errorf("kept %d files, %d bytes", r.kept, r.bytes)
+	}
+}
+
+// fullDisk takes so many bytes.
+type fullDisk struct{ left int }
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	n := min(len(p), d.left)
+	d.left -= n
+	if n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
 }

@@ -3,10 +3,8 @@ package regrade
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -97,10 +95,12 @@ type exporting struct {
 	manifests map[string]builtOn // of images, by id
 }
 
-// leaving is a row on its way.
+// leaving is a row on its way. Its record is read again when it is packed: of
+// many rows not all records are held.
 type leaving struct {
-	dir     string // absolute, every link resolved
-	record  *record.Record
+	in      string            // relative to the run
+	dir     string            // absolute, every link resolved
+	sum     [sha256.Size]byte // of the record that was consented to
 	id      record.Identity
 	carried policy.Carried
 }
@@ -150,25 +150,81 @@ func exportError(on string, why error) error {
 
 // read reads the record of a row and asks for what it brings along.
 func (x *exporting) read(dir string) (leaving, error) {
-	on := filepath.Join(x.target, dir)
-	row, err := OpenRow(on)
+	row, err := x.open(dir)
 	if err != nil {
 		return leaving{}, err
 	}
 	defer row.Close()
-	rec, _, err := row.Read()
+	rec, text, err := row.Read()
 	if err != nil {
-		return leaving{}, exportError(on, err)
+		return leaving{}, exportError(row.Dir, err)
 	}
-	id := record.Identity{VariantID: rec.VariantID, TaskID: rec.TaskID, Replicate: row.Replicate()}
-	l := leaving{dir: row.Dir, record: rec, id: id}
-	l.carried, err = x.consent(l)
+	l := leaving{in: dir, dir: row.Dir, sum: sha256.Sum256(text), id: identityOf(row, rec)}
+	l.carried, err = x.consent(l, rec)
 	return l, err
 }
 
+// open opens a row: of a run without following a link.
+func (x *exporting) open(dir string) (*record.Row, error) {
+	if x.run == "" {
+		return OpenRow(x.target)
+	}
+	row, err := record.OpenRowDir(x.run, dir)
+	if err != nil {
+		return nil, exportError(filepath.Join(x.run, dir), err)
+	}
+	return row, nil
+}
+
+// claimed is a row that nobody grades.
+type claimed struct {
+	*record.Row
+	record  *record.Record
+	text    []byte // of the record
+	release func()
+}
+
+func (c *claimed) close() {
+	c.release()
+	c.Close()
+}
+
+// claim keeps grades of a row out, and refuses a record that is not the one that
+// was consented to.
+func (x *exporting) claim(ctx context.Context, l leaving) (*claimed, error) {
+	row, err := x.open(l.in)
+	if err != nil {
+		return nil, err
+	}
+	c := &claimed{Row: row, release: func() {}}
+	release, err := row.Claim(ctx, func() {
+		fmt.Fprintf(x.options.Notice, "waiting for a grade of %s\n", policy.Neutral(row.Dir))
+	})
+	if err != nil {
+		c.close()
+		return nil, &Error{Kind: Infrastructure, Tried: "export", On: l.dir, Why: err, Do: "wait until it is graded, and export it again"}
+	}
+	c.release = release
+	c.record, c.text, err = row.Read()
+	if err == nil && (row.Dir != l.dir || sha256.Sum256(c.text) != l.sum) {
+		err = errChangedMeanwhile
+	}
+	if err != nil {
+		c.close()
+		return nil, changedRow(l.dir, err)
+	}
+	return c, nil
+}
+
+var errChangedMeanwhile = errors.New("its record is another than the one that was read first")
+
+func changedRow(on string, why error) error {
+	return &Error{Kind: Refused, Tried: "export", On: on, Why: why, Do: "wait until nothing works on the row, and export it again"}
+}
+
 // consent asks for the directories of this host that the record names.
-func (x *exporting) consent(l leaving) (policy.Carried, error) {
-	config, err := l.record.TaskConfig()
+func (x *exporting) consent(l leaving, rec *record.Record) (policy.Carried, error) {
+	config, err := rec.TaskConfig()
 	if errors.Is(err, record.ErrNoTaskConfig) {
 		fmt.Fprintf(x.options.Notice, "warning: %s: the record holds no task, so nothing is taken along for it\n", policy.Neutral(l.id.String()))
 		return policy.Carried{}, nil
@@ -183,9 +239,9 @@ func (x *exporting) consent(l leaving) (policy.Carried, error) {
 	run := record.RunOf(l.dir, l.id)
 	carried, err := policy.ConsentToCarry(policy.Request{
 		Task: task, Phase: oci.Grade, Place: policy.InCell, TaskFile: config.SourceFile,
-		Imported: importedBy(l.record, run), RunDir: run, Lookup: x.options.Lookup, KeyDir: keyDirOf(x.options.Keys),
+		Imported: importedBy(rec, run), RunDir: run, Lookup: x.options.Lookup, KeyDir: keyDirOf(x.options.Keys),
 	}, policy.Answer{RecordedPaths: x.options.Paths, Policy: x.options.Policy}, x.options.Notice)
-	if err != nil || carried.TaskDir == "" || l.record.Environment.Text(record.TaskDir) != "" {
+	if err != nil || carried.TaskDir == "" || rec.Environment.Text(record.TaskDir) != "" {
 		return carried, err
 	}
 	// As a grade asks: the directory of something else must not be handed on.
@@ -275,16 +331,11 @@ var mostCarried = tree.Bound{Entries: mostTreeEntries, Bytes: mostTreeBytes}
 
 // row packs what belongs to a row. Nobody may grade it meanwhile.
 func (x *exporting) row(ctx context.Context, l leaving) error {
-	row, err := OpenRow(l.dir)
+	row, err := x.claim(ctx, l)
 	if err != nil {
 		return err
 	}
-	defer row.Close()
-	unlock, err := row.Lock()
-	if err != nil {
-		return &Error{Kind: Infrastructure, Tried: "export", On: l.dir, Why: err, Do: "wait until it is graded, and export it again"}
-	}
-	defer unlock()
+	defer row.close()
 	part := archive.Row{VariantID: l.id.VariantID, TaskID: l.id.TaskID, Replicate: l.id.Replicate}
 	n := len(x.manifest.Rows)
 	if part.Files, err = x.rowFiles(ctx, l.dir, archive.RowPart(n, archive.RowFiles)); err != nil {
@@ -299,8 +350,11 @@ func (x *exporting) row(ctx context.Context, l leaving) error {
 	if part.Reference, err = x.shared(ctx, l.carried.Reference, l); err != nil {
 		return err
 	}
-	if part.Image, part.States, err = x.cellOf(ctx, l); err != nil {
+	if part.Image, part.States, err = x.cellOf(ctx, l.id, row.record.Environment); err != nil {
 		return err
+	}
+	if !row.Unchanged(row.text) {
+		return changedRow(l.dir, errChangedMeanwhile)
 	}
 	x.manifest.Rows = append(x.manifest.Rows, part)
 	return nil
@@ -330,7 +384,7 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 
 // workspace packs the artifacts of a row, owners and all; "" when there are
 // none.
-func (x *exporting) workspace(ctx context.Context, l leaving, row *record.Row, name string) (string, error) {
+func (x *exporting) workspace(ctx context.Context, l leaving, row *claimed, name string) (string, error) {
 	dir := filepath.Join(l.dir, record.ArtifactsDir)
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -341,7 +395,7 @@ func (x *exporting) workspace(ctx context.Context, l leaving, row *record.Row, n
 		err = errors.New("it is no directory")
 	}
 	if err == nil {
-		err = liesIn(dir, row, l.record)
+		err = liesIn(dir, row.Row, row.record)
 	}
 	if err != nil {
 		return "", exportError(dir, err)
@@ -440,26 +494,12 @@ func (x *exporting) spool(fill func(to io.Writer) error) (spooled, error) {
 	if err != nil {
 		return spooled{}, spoolError(x.file, err)
 	}
-	count := &summing{to: file, sum: sha256.New()}
+	count := &summed{to: file, digest: sha256.New()}
 	err = fill(count)
 	if closing := file.Close(); err == nil && closing != nil {
 		err = spoolError(x.file, closing)
 	}
-	return spooled{Part: archive.Part{Size: count.size, SHA256: hex.EncodeToString(count.sum.Sum(nil))}, path: file.Name()}, err
-}
-
-// summing counts and sums what is written.
-type summing struct {
-	to   io.Writer
-	sum  hash.Hash
-	size int64
-}
-
-func (s *summing) Write(p []byte) (int, error) {
-	n, err := s.to.Write(p)
-	s.sum.Write(p[:n])
-	s.size += int64(n)
-	return n, err
+	return spooled{Part: archive.Part{Size: count.bytes, SHA256: count.hex()}, path: file.Name()}, err
 }
 
 // add takes a part into the archive; one that is there already is there once.
@@ -478,24 +518,33 @@ func (x *exporting) write(ctx context.Context) (*Exported, error) {
 		return &Error{Kind: Infrastructure, Tried: "write the archive", On: x.file, Why: err, Do: "make room on its disk, or name another file with -o"}
 	}
 	target := absolute(x.file)
-	temp, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*.tmp")
+	sweep(target, false, func(left *os.File) error { return os.Remove(left.Name()) }, x.warn)
+	temp, err := begin(target, os.CreateTemp)
 	if err != nil {
 		return nil, failed(err)
 	}
 	defer os.Remove(temp.Name()) // which has another name when all went well
-	count := &summing{to: temp, sum: sha256.New()}
+	defer temp.Close()           // not before: it holds the lock
+	count := &summed{to: temp, digest: sha256.New()}
 	err = archive.Write(&writerUntil{ctx, count}, &x.manifest, func(p archive.Part) (io.ReadCloser, error) { return os.Open(x.parts[p.Name].path) })
 	if err == nil {
 		err = temp.Sync()
 	}
-	if err = errors.Join(err, temp.Close()); err == nil {
+	if err == nil {
 		err = renameNew(temp.Name(), target)
 	}
 	if err != nil {
 		return nil, failed(err)
 	}
+	if err := syncParent(target); err != nil {
+		x.warn("the archive is there, and a crash of the machine may take it: " + err.Error())
+	}
 	sum, err := x.manifest.Sum()
-	return &Exported{File: x.file, Rows: len(x.manifest.Rows), Images: len(x.manifest.Images), States: len(x.manifest.States), Bytes: count.size, Archive: sum}, err
+	return &Exported{File: x.file, Rows: len(x.manifest.Rows), Images: len(x.manifest.Images), States: len(x.manifest.States), Bytes: count.bytes, Archive: sum}, err
+}
+
+func (x *exporting) warn(text string) {
+	fmt.Fprintf(x.options.Notice, "warning: %s\n", policy.Neutral(text))
 }
 
 // writerUntil writes while somebody waits.
@@ -509,23 +558,4 @@ func (w *writerUntil) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return w.to.Write(p)
-}
-
-// renameNew renames, and never replaces anything.
-func renameNew(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // a file system that cannot say so
-		if _, there := os.Lstat(to); errors.Is(there, fs.ErrNotExist) {
-			err = os.Rename(from, to)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

@@ -30,12 +30,11 @@ type builtOn struct {
 
 // cellOf takes along what the row's cell was made of: its image, and the layers
 // of what was changed in it.
-func (x *exporting) cellOf(ctx context.Context, l leaving) (image string, states []string, err error) {
-	info := l.record.Environment
+func (x *exporting) cellOf(ctx context.Context, id record.Identity, info *record.Object) (image string, states []string, err error) {
 	pin := record.Pin(info)
 	if !pin.Known() {
 		if info.Text(record.ExecutedOnHost) == "" && !x.options.WithoutImages {
-			fmt.Fprintf(x.options.Notice, "warning: %s: the record pins no image, so none is taken along\n", policy.Neutral(l.id.String()))
+			fmt.Fprintf(x.options.Notice, "warning: %s: the record pins no image, so none is taken along\n", policy.Neutral(id.String()))
 		}
 		return "", nil, nil
 	}
@@ -54,9 +53,9 @@ func (x *exporting) cellOf(ctx context.Context, l leaving) (image string, states
 			return "", nil, err
 		}
 	}
-	id := pin.ID
+	below := pin.ID
 	if err == nil {
-		id = found.Pin.ID
+		below = found.Pin.ID
 	}
 	if !x.options.WithoutImages {
 		if err := x.image(ctx, found); err != nil {
@@ -64,11 +63,11 @@ func (x *exporting) cellOf(ctx context.Context, l leaving) (image string, states
 		}
 	}
 	for _, diffID := range layers {
-		if err := x.state(ctx, diffID, id); err != nil {
+		if err := x.state(ctx, diffID, below); err != nil {
 			return "", nil, err
 		}
 	}
-	return id, layers, nil
+	return below, layers, nil
 }
 
 // image takes the blobs of an image along, once.

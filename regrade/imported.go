@@ -47,7 +47,7 @@ func (g *grading) checkImportedReference() error {
 
 // checkImported compares a directory with the digest that the import noted.
 func checkImported(dir, recorded string) error {
-	now, err := treeDigest(dir, nil, nil)
+	now, err := importedDigest(dir)
 	switch {
 	case err != nil:
 		return err

@@ -174,6 +174,14 @@ func (i *importing) checkPlaces() error {
 			return i.refuse(fmt.Errorf("the row %s would lie in the row %s", paths[n], paths[n-1]), "export the rows one by one")
 		}
 	}
+	if len(unfinished(i.run, true)) > 0 { // which are removed first
+		return nil
+	}
+	return i.checkRoom()
+}
+
+// checkRoom refuses what the disk has no room for.
+func (i *importing) checkRoom() error {
 	var room unix.Statfs_t
 	parent := filepath.Dir(i.run)
 	if err := unix.Statfs(parent, &room); err != nil {
@@ -199,9 +207,16 @@ func idOf(row archive.Row) record.Identity {
 // place puts everything in its place, the run directory last.
 func (i *importing) place(ctx context.Context) (err error) {
 	i.result.Archive, i.needs, i.after = i.archive.Sum, map[string][]string{}, map[string]bool{}
-	if i.stage, err = os.MkdirTemp(filepath.Dir(i.run), "."+filepath.Base(i.run)+".*.tmp"); err != nil {
+	sweep(i.run, true, func(left *os.File) error { return i.removeTree(ctx, left) }, i.warn)
+	if err := i.checkRoom(); err != nil {
+		return err
+	}
+	locked, err := begin(i.run, newDirectory)
+	if err != nil {
 		return i.failed(err)
 	}
+	defer locked.Close()
+	i.stage = locked.Name()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.unstage(context.WithoutCancel(ctx)))
@@ -261,7 +276,11 @@ func (i *importing) unstage(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	return errors.Join(i.engines.RemoveTree(ctx, dir), os.Remove(i.stage))
+	return i.removeTree(ctx, dir)
+}
+
+func (i *importing) removeTree(ctx context.Context, dir *os.File) error {
+	return errors.Join(i.engines.RemoveTree(ctx, dir), os.Remove(dir.Name()))
 }
 
 // name gives the run directory its name. Only the caller may look into it: an
@@ -278,6 +297,9 @@ func (i *importing) name() error {
 		return i.failed(err)
 	}
 	i.result.Run = i.run
+	if err := syncParent(i.run); err != nil {
+		i.warn("the run directory is there, and a crash of the machine may take it: " + err.Error())
+	}
 	for state, rows := range i.needs {
 		for _, row := range rows {
 			if err := i.engines.NoteState(state, filepath.Join(i.run, row)); err != nil {
@@ -426,7 +448,7 @@ func (i *importing) carry(ctx context.Context, part string) (carriedTree, error)
 		return put, err
 	}
 	var err error
-	if put.digest, err = treeDigest(dir, nil, nil); err != nil {
+	if put.digest, err = importedDigest(dir); err != nil {
 		return put, i.failed(err)
 	}
 	i.trees[part] = put

@@ -15,9 +15,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
 
 	"podgrade/isolation"
 	"podgrade/isolation/tree"
@@ -37,6 +39,9 @@ type travel struct {
 	noted  []string
 	before []bool // of the state layers that were taken in
 	fail   error  // of StockState
+	begun  func() // is called when all records have been consented to
+	packs  func() // is called for each tree that is packed
+	notice bytes.Buffer
 }
 
 func newTravel(t *testing.T) *travel {
@@ -79,6 +84,9 @@ func (f *travel) ImageByPin(_ context.Context, pin oci.Pin) (isolation.Image, er
 }
 
 func (f *travel) PackTree(ctx context.Context, dir *os.File, o tree.PackOptions, to io.Writer) (tree.Packed, error) {
+	if f.packs != nil {
+		f.packs()
+	}
 	open, err := os.Open(dir.Name())
 	if err != nil {
 		return tree.Packed{}, err
@@ -155,14 +163,19 @@ func (f *travel) RemoveTree(_ context.Context, dir *os.File) error { return tree
 
 func (f *travel) export(row, file string) (*regrade.Exported, error) {
 	return regrade.Export(f.t.Context(), row, file, regrade.ExportOptions{
-		Paths: true, Start: func(context.Context) (regrade.ExportEngines, error) { return f, nil },
-		Notice: io.Discard, Lookup: func(string) (string, bool) { return "", false }, Version: "1",
+		Paths: true, Notice: &f.notice, Start: func(context.Context) (regrade.ExportEngines, error) {
+			if f.begun != nil {
+				f.begun()
+			}
+			return f, nil
+		},
+		Lookup: func(string) (string, bool) { return "", false }, Version: "1",
 	})
 }
 
 func (f *travel) take(file, run string) (*regrade.ImportedRows, error) {
 	return regrade.Import(f.t.Context(), file, run, regrade.ImportOptions{
-		Start: func(context.Context) (regrade.ImportEngines, error) { return f, nil }, Notice: io.Discard,
+		Start: func(context.Context) (regrade.ImportEngines, error) { return f, nil }, Notice: &f.notice,
 	})
 }
 
@@ -611,5 +624,152 @@ func TestAStateLayerOfBeforeTheAgentStaysOne(t *testing.T) {
 		if want := id == "sha256:"+sumOf([]byte(before)); there.before[n] != want {
 			t.Errorf("%s is of before the agent: %v", id, there.before[n])
 		}
+	}
+}
+
+// What is packed is what was consented to, and what a grade has left whole.
+func TestARowThatChangesMeanwhileIsNotPacked(t *testing.T) {
+	for name, change := range map[string]func(f *travel, row string){
+		"another record": func(f *travel, row string) {
+			f.begun = func() { f.write(filepath.Join(row, record.TaskFile), `{"task_id": "t"}`) }
+		},
+		"another record while it is packed": func(f *travel, row string) {
+			f.packs = func() { f.write(filepath.Join(row, record.TaskFile), `{"task_id": "t"}`) }
+		},
+		"a link in the row's place": func(f *travel, row string) {
+			f.begun = func() {
+				f.moved(row, row+"-other")
+			}
+		},
+		"a link above the row": func(f *travel, row string) {
+			f.begun = func() { f.moved(filepath.Dir(filepath.Dir(row)), filepath.Dir(filepath.Dir(row))+"-other") }
+		},
+	} {
+		for _, alone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, alone %v", name, alone), func(t *testing.T) {
+				f, work := newTravel(t), t.TempDir()
+				run := filepath.Join(work, "run")
+				row := f.row(run, "t", f.image("root"))
+				change(f, row)
+				what := run
+				if alone {
+					what = row
+				}
+				if _, err := f.export(what, filepath.Join(work, "a.tar")); err == nil {
+					t.Error("it was packed")
+				}
+				if _, err := os.Lstat(filepath.Join(work, "a.tar")); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("an archive is there: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func (f *travel) write(path, text string) {
+	f.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// moved moves a directory and leaves a link to it.
+func (f *travel) moved(from, to string) {
+	f.t.Helper()
+	if err := errors.Join(os.Rename(from, to), os.Symlink(to, from)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// While a row is packed nobody grades it, and what a grade has to write can be
+// written: it loses no verdict to an export.
+func TestAnExportKeepsGradesOutAndLosesNoVerdict(t *testing.T) {
+	f, work := newTravel(t), t.TempDir()
+	dir := f.row(filepath.Join(work, "run"), "t", f.image("root"))
+	row, err := record.OpenRow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	packed := 0
+	f.packs = func() {
+		packed++
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer stop()
+		if release, err := row.Claim(ctx, func() {}); err == nil {
+			release()
+			t.Error("a grade begins while the row is packed")
+		}
+		begun := time.Now()
+		unlock, err := row.Lock()
+		if err != nil || time.Since(begun) > time.Second {
+			t.Fatalf("the record cannot be written: %v", err)
+		}
+		unlock()
+	}
+	if _, err := f.export(dir, filepath.Join(work, "a.tar")); err != nil || packed == 0 {
+		t.Fatal(packed, err)
+	}
+	release, err := row.Claim(t.Context(), func() { t.Error("the export still holds the row") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	f.packs = nil
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	_, err = regrade.Export(ctx, dir, filepath.Join(work, "b.tar"), regrade.ExportOptions{
+		Paths: true, Start: func(context.Context) (regrade.ExportEngines, error) { return f, nil },
+		Notice: &f.notice, Lookup: func(string) (string, bool) { return "", false }, Version: "1",
+	})
+	if err == nil || !strings.Contains(f.notice.String(), "waiting for a grade") {
+		t.Errorf("a row that is being graded: %v\n%s", err, &f.notice)
+	}
+}
+
+// What a dead podgrade left beside the name goes, and nothing else does.
+func TestWhatADeadPodgradeLeftGoes(t *testing.T) {
+	f, work := newTravel(t), t.TempDir()
+	dir := f.row(filepath.Join(work, "run"), "t", f.image("root"))
+	stays := []string{".a.tar.7.tmp", ".a.tar.x.tmp", ".b.tar.1.tmp", "a.tar.1.tmp", ".in.5.tmp", ".in.6.tmp/sub/file", ".a.tar.9.tmp/file"}
+	for _, name := range append(stays, ".a.tar.1234.tmp", ".in.1234.tmp/default/t/00/task.json") {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f.write(filepath.Join(work, name), "x")
+	}
+	for _, living := range []string{".a.tar.7.tmp", ".in.6.tmp"} {
+		file, err := os.Open(filepath.Join(work, living))
+		if err == nil {
+			err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+	}
+	f.begun = func() { // another export to the same name is the first to end
+		f.begun = nil
+		if _, err := f.export(dir, filepath.Join(work, "a.tar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.export(dir, filepath.Join(work, "a.tar")); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("an archive was replaced: %v", err)
+	}
+	if _, err := newTravel(t).take(filepath.Join(work, "a.tar"), filepath.Join(work, "in")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stays {
+		if _, err := os.Lstat(filepath.Join(work, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(work, ".*.tmp"))
+	if err != nil || len(left) != 6 {
+		t.Errorf("there is %q, %v", left, err)
+	}
+	if !strings.Contains(f.notice.String(), ".a.tar.1234.tmp") {
+		t.Errorf("it is not said:\n%s", &f.notice)
 	}
 }

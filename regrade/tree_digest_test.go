@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"podgrade/tasks/record"
 )
 
 // Whatever changes what is built from a tree changes its digest, also in its git
@@ -105,5 +107,40 @@ func TestTheDigestOfManyFiles(t *testing.T) {
 	}
 	if sum, err := treeDigest(dir, nil, nil); err == nil {
 		t.Errorf("a tree without end has the digest %s", sum)
+	}
+}
+
+// An imported tree is shown as it lies there, so that its digest leaves nothing
+// out: neither what looks like a run nor a link beside one.
+func TestTheDigestOfAnImportedTreeLeavesNothingOut(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("sub/"+record.FingerprintFile, "{}")
+	put("sub/check.sh", "exit 1")
+	before, err := importedDigest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkImported(dir, before); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+	put("sub/check.sh", "exit 0")
+	if err := checkImported(dir, before); err == nil {
+		t.Error("a file beside a run's fingerprint may change")
+	}
+	put("sub/check.sh", "exit 1")
+	if err := os.Symlink("gone", filepath.Join(dir, record.Latest)); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkImported(dir, before); err == nil {
+		t.Error("a link may come")
 	}
 }

@@ -53,6 +53,9 @@ func importRows(c *cli.Context) error {
 	if err != nil {
 		return usage(c, "--max-size %v", err)
 	}
+	if most == 0 {
+		return usage(c, "--max-size is more than nothing; leave it out for 100GB")
+	}
 	began := time.Now()
 	imported, err := regrade.Import(c.Context, c.Args().First(), c.String("output"), regrade.ImportOptions{
 		Most:   most,

@@ -30,10 +30,7 @@ func (a *Attachments) Add(name string) (*Draft, error) {
 		}
 		a.root = root
 	}
-	if before := a.drafts[name]; before != nil {
-		before.Drop()
-		delete(a.drafts, name)
-	}
+	a.Forget(name)
 	draft, err := newDraft(a.root, name)
 	if err != nil {
 		return nil, err
@@ -44,6 +41,14 @@ func (a *Attachments) Add(name string) (*Draft, error) {
 	}
 	a.drafts[name] = draft
 	return draft, nil
+}
+
+// Forget drops a file that was added.
+func (a *Attachments) Forget(name string) {
+	if draft := a.drafts[name]; draft != nil {
+		draft.Drop()
+		delete(a.drafts, name)
+	}
 }
 
 // Publish puts the files under their names, and removes what an earlier grade
