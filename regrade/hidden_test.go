@@ -99,3 +99,21 @@ func TestTheSigningKeyIsNoPartOfATree(t *testing.T) {
 		t.Errorf("nothing hides %q", got)
 	}
 }
+
+// A file that has the name of a run's fingerprint, and is none, makes no run.
+func TestAFileOfAnotherProgramMakesNoRun(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for text, want := range map[string]bool{"{}": true, `{"model": "m"}`: true, "": false, "a fingerprint": false, "[]": false} {
+		if err := os.WriteFile(filepath.Join(dir, record.FingerprintFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if record.HoldsRun(root, ".") != want {
+			t.Errorf("with %q it is a run: %v", text, !want)
+		}
+	}
+}

@@ -773,3 +773,19 @@ func TestWhatADeadPodgradeLeftGoes(t *testing.T) {
 		t.Errorf("it is not said:\n%s", &f.notice)
 	}
 }
+
+// What has its name is there, also where the disk does not say that it keeps it.
+func TestWhatHasItsNameIsNotCalledFailed(t *testing.T) {
+	regrade.FailSync(t)
+	f, work := newTravel(t), t.TempDir()
+	dir := f.row(filepath.Join(work, "run"), "t", f.image("root"))
+	if _, err := f.export(dir, filepath.Join(work, "a.tar")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.take(filepath.Join(work, "a.tar"), filepath.Join(work, "in")); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Count(f.notice.String(), "the disk says no"); said != 2 {
+		t.Errorf("it is said %d times:\n%s", said, &f.notice)
+	}
+}

@@ -50,3 +50,10 @@ func TestNothingIsReplacedByHand(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FailSync lets no name of a directory reach the disk during a test.
+func FailSync(t *testing.T) {
+	before := syncParent
+	syncParent = func(string) error { return errors.New("the disk says no") }
+	t.Cleanup(func() { syncParent = before })
+}
