@@ -53,17 +53,11 @@ func (t ThisHost) Facts(ctx context.Context) (hostfacts.Facts, error) {
 }
 
 func installProblem(libexec string, err error) string {
+	if err == nil {
+		err = checkInstall(libexec)
+	}
 	if err != nil {
 		return err.Error()
-	}
-	for _, name := range []string{initName, workerName, libpodName} {
-		info, err := os.Stat(filepath.Join(libexec, name))
-		if err != nil {
-			return err.Error()
-		}
-		if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			return filepath.Join(libexec, name) + " is no program"
-		}
 	}
 	return ""
 }

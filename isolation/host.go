@@ -213,7 +213,26 @@ func findLibexec() (string, error) {
 		Do: "install podgrade with `make install`, or keep build/libexec beside build/bin"}
 }
 
+// checkInstall looks for each of podgrade's other programs, so that the doctor
+// and what opens cells say the same of half an installation.
+func checkInstall(libexec string) error {
+	for _, name := range []string{initName, workerName, libpodName} {
+		path := filepath.Join(libexec, name)
+		info, err := os.Stat(path)
+		if err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 == 0) {
+			err = errors.New("it is no program")
+		}
+		if err != nil {
+			return &Fault{Tried: "find podgrade's own program", On: path, Why: err, Do: "install podgrade with its libexec directory beside bin"}
+		}
+	}
+	return nil
+}
+
 func (h *Host) findPrograms() error {
+	if err := checkInstall(h.options.Libexec); err != nil {
+		return err
+	}
 	podman, err := exec.LookPath("podman")
 	if err != nil {
 		return &Fault{Tried: "find Podman", Why: err, Do: "install it (Debian: apt-get install podman crun uidmap)"}

@@ -20,8 +20,10 @@ func withInit(t *testing.T, change func(program []byte) []byte) isolation.Option
 	t.Helper()
 	o := options(t)
 	dir := t.TempDir()
-	if err := os.Symlink(filepath.Join(o.Libexec, "podgrade-worker"), filepath.Join(dir, "podgrade-worker")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"podgrade-worker", "podgrade-libpod"} {
+		if err := os.Symlink(filepath.Join(o.Libexec, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	program, err := os.ReadFile(filepath.Join(o.Libexec, "podgrade-init"))
 	if err != nil {
@@ -123,8 +125,9 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 		libexec, path string
 		words         []string
 	}{
-		"no supervisor": {t.TempDir(), os.Getenv("PATH"), []string{"find the supervisor", "podgrade-init"}},
-		"no worker":     {onlyInit(t, o), os.Getenv("PATH"), []string{"podgrade-worker"}},
+		"no supervisor": {t.TempDir(), os.Getenv("PATH"), []string{"find podgrade's own program", "podgrade-init"}},
+		"no worker":     {installed(t, o, "podgrade-init"), os.Getenv("PATH"), []string{"podgrade-worker"}},
+		"no caller":     {installed(t, o, "podgrade-init", "podgrade-worker"), os.Getenv("PATH"), []string{"podgrade-libpod", "libexec"}},
 		"no podman":     {o.Libexec, t.TempDir(), []string{"find Podman", "apt-get install podman"}},
 		"no runtime":    {o.Libexec, only(t, "podman"), []string{"crun", "apt-get install crun"}},
 		"no newuidmap":  {o.Libexec, only(t, "podman", "crun"), []string{"newuidmap", "uidmap"}},
@@ -150,12 +153,32 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func onlyInit(t *testing.T, o isolation.Options) string {
+// installed is a libexec directory with these programs only.
+func installed(t *testing.T, o isolation.Options, names ...string) string {
 	dir := t.TempDir()
-	if err := os.Symlink(filepath.Join(o.Libexec, "podgrade-init"), filepath.Join(dir, "podgrade-init")); err != nil {
-		t.Fatal(err)
+	for _, name := range names {
+		if err := os.Symlink(filepath.Join(o.Libexec, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
+}
+
+// What the doctor calls a broken installation is refused before anything of a run is
+// made, whichever program is missing.
+func TestHalfAnInstallationIsFoundBeforeARun(t *testing.T) {
+	o := options(t)
+	all := []string{"podgrade-init", "podgrade-libpod", "podgrade-worker"}
+	for i, missing := range all {
+		half := o
+		half.Libexec = installed(t, o, append(append([]string{}, all[:i]...), all[i+1:]...)...)
+		if err := isolation.CheckPrograms(half); err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+	if err := isolation.CheckPrograms(o); err != nil {
+		t.Error(err)
+	}
 }
 
 // only is a directory with programs of this name that do nothing.

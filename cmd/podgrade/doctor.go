@@ -15,8 +15,9 @@ import (
 )
 
 const doctorHelp = `Looks at what podgrade needs of this host and says of each thing whether it is
-ok, degraded (cells can be made; something is missing or slower) or broken (no
-cell can be made), what that means, and what to do. It starts podgrade's worker
+ok, degraded (cells can be made; something is missing or slower), broken (no
+cell can be made) or unknown (it could not be looked at before something else is
+mended), what that means, and what to do. It starts podgrade's worker
 and does in its namespaces what a cell needs; it changes nothing.
 
 --json prints the report with the facts that it was made from. --facts judges
@@ -116,7 +117,11 @@ func printReport(w io.Writer, report hostfacts.Report) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nThis host is %s.\n", report.Status)
+	comes := string(report.Status)
+	if report.Status == hostfacts.Unknown {
+		comes = "not known well enough"
+	}
+	_, err := fmt.Fprintf(w, "\nThis host is %s.\n", comes)
 	return err
 }
 

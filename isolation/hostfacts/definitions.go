@@ -16,7 +16,7 @@ func Checks() []Check { return append([]Check{}, checks...) }
 // checks are the definitions of the verb doctor.
 var checks = []Check{
 	{"user", "the user id; of root the ids of its cells, and a mount with other owners, really made", "root of a cell is the user who runs podgrade, or nobody where root does", judgeUser},
-	{"installation", "`podgrade-init` and `podgrade-worker` in libexec", "PID 1 of every cell, and what makes cells", judgeInstall},
+	{"installation", "`podgrade-init`, `podgrade-worker` and `podgrade-libpod` in libexec", "PID 1 of every cell, what makes cells, and what asks Podman", judgeInstall},
 	{"kernel", "the release, and whether `openat2` may be called", "paths in a cell are resolved without following links out of it", judgeKernel},
 	{"user namespaces", "`user.max_user_namespaces`, `kernel.unprivileged_userns_clone`, AppArmor's restriction, and the worker, really started", "every cell lives in one", judgeNamespaces},
 	{"subordinate ids", "the user's lines in `/etc/subuid` and `/etc/subgid`", "the users and groups of an image", judgeSubordinateIDs},

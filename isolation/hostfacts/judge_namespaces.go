@@ -19,10 +19,10 @@ func judgeNamespaces(f Facts) Finding {
 	case len(n.None) > 0:
 		return broken(strings.Join(n.None, ", ")+": 0", sysctl(n.None[0]+"=28633")...)
 	case !f.Worker.Tried:
-		return Finding{Found: "the settings allow them; the worker was not tried"}
+		return unknown("the settings allow them; the worker was not tried", "nothing is known of what the kernel does")
 	case f.Worker.Problem != "" && !f.Worker.Denied && len(causes(f)) > 0:
 		// The namespace itself is not to blame: its own check says more.
-		return Finding{Found: "the settings allow them; the worker did not start, see: " + strings.Join(causes(f), ", ")}
+		return unknown("the settings allow them; the worker did not start, see: "+strings.Join(causes(f), ", "), "nothing is known of what the kernel does")
 	case f.Worker.Problem != "" && n.AppArmorRestrict > 0:
 		return broken("AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns is 1): "+f.Worker.Problem, appArmorProfile(f.Install.Program)...)
 	case f.Worker.Problem != "" && f.System.Container != "":

@@ -22,7 +22,7 @@ var inMemory = []string{"tmpfs", "ramfs"}
 func judgeStore(f Facts) Finding {
 	s := f.Store
 	if s.Path == "" {
-		return Finding{Found: unasked(f)}
+		return unasked()
 	}
 	found := s.Path + onFileSystem(s)
 	const see = "Shared file systems"

@@ -71,7 +71,7 @@ func judgeDriver(f Facts) Finding {
 	const see = "The storage driver"
 	switch {
 	case p.Driver == "":
-		return Finding{Found: unasked(f)}
+		return unasked()
 	case p.Driver != overlayDriver:
 		return Finding{Status: Degraded, Found: p.Driver, Means: "its images have no layers that can be mounted: cells are made by the engine podman, which takes some 200 ms more for each", Do: reset, See: see}
 	case p.MountProgram != "":
@@ -91,8 +91,8 @@ func storageConf(u User) string {
 }
 
 // unasked says why nothing is known of the store.
-func unasked(f Facts) string {
-	return "not known: podman info did not run"
+func unasked() Finding {
+	return unknown("podman info did not run", "nothing is known of Podman's store")
 }
 
 func judgeOverlay(f Facts) Finding {
@@ -100,9 +100,9 @@ func judgeOverlay(f Facts) Finding {
 	case f.Worker.Tried && f.Worker.Problem == "" && f.Worker.Overlay == "":
 		return Finding{Found: "mounted, and files of a lower directory renamed and removed"}
 	case f.Worker.Overlay == "":
-		return Finding{Found: "not tried: there is no worker"}
+		return unknown("not tried: the worker did not start", "nothing is known of overlays")
 	case judgeScratch(f).Status == Broken:
-		return Finding{Found: "not possible in this scratch directory, see: scratch"}
+		return unknown("not possible in this scratch directory, see: scratch", "nothing is known of overlays")
 	}
 	return Finding{
 		Status: Broken, Found: f.Worker.Overlay,

@@ -154,6 +154,21 @@ func TestWhatIsNotOkSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// What could not be looked at is not called ok.
+func TestUnknownIsNotOk(t *testing.T) {
+	f := recorded(t, "debian12-hybrid")
+	f.Install.Problem, f.Worker = "no such file", Worker{}
+	f.Podman.Driver, f.Store = "", Place{}
+	for _, check := range []string{"storage driver", "store", "overlay", "user namespaces"} {
+		if got := finding(t, f, check); got.Status != Unknown {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := Examine(f).Status; got != Broken {
+		t.Errorf("the host is %s", got)
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.json")
 	for _, file := range files {

@@ -8,12 +8,13 @@ type Status string
 // The statuses, best first.
 const (
 	OK       Status = "ok"
+	Unknown  Status = "unknown"  // could not be looked at, because of what another check found
 	Degraded Status = "degraded" // cells can be made; something is missing or slower
 	Broken   Status = "broken"   // no cell can be made
 )
 
 // rank orders statuses, worst highest.
-func (s Status) rank() int { return slices.Index([]Status{OK, Degraded, Broken}, s) }
+func (s Status) rank() int { return slices.Index([]Status{OK, Unknown, Degraded, Broken}, s) }
 
 // Finding is the outcome of one check.
 type Finding struct {
@@ -49,4 +50,9 @@ func Examine(f Facts) Report {
 		report.Checks = append(report.Checks, finding)
 	}
 	return report
+}
+
+// unknown is the finding of a check that something broken keeps from looking.
+func unknown(found, means string) Finding {
+	return Finding{Status: Unknown, Found: found, Means: means, Do: []string{"mend what is broken first"}}
 }
