@@ -121,8 +121,9 @@ func changedBy(t *testing.T, text, choices []byte) []byte {
 // changeAt sets a member of the record, of its task, of the sandbox or of
 // environment_info, or one that is not there yet.
 func changeAt(doc map[string]any, where, which byte, value any) {
-	resolved, _ := doc[record.FieldTaskConfig].(map[string]any)["resolved"].(map[string]any)
-	places := []any{doc, doc[record.FieldTaskConfig], resolved, resolved["sandbox"], resolved["agent"], doc[record.FieldEnvironment]}
+	config, _ := doc[record.FieldTaskConfig].(map[string]any) // nil where something else was put there before
+	resolved, _ := config["resolved"].(map[string]any)
+	places := []any{doc, config, resolved, resolved["sandbox"], resolved["agent"], doc[record.FieldEnvironment]}
 	if sandbox, ok := resolved["sandbox"].(map[string]any); ok {
 		places = append(places, sandbox["docker"], sandbox["limits"])
 	}
