@@ -282,14 +282,6 @@ func spoolError(on string, why error) error {
 	return &Error{Kind: Infrastructure, Tried: "collect the parts of", On: on, Why: why, Do: "make room in the scratch directory, or choose another with --scratch"}
 }
 
-// runSummaries are the files of a run itself.
-func runSummaries() []string {
-	return []string{
-		record.RunFile, record.RunPage, record.VariantFile, record.VariantPage, record.ExperimentFile, record.ExperimentPage,
-		record.ExperimentLog, record.SuiteFile, record.SuitePage, record.JUnitFile, record.FingerprintFile,
-	}
-}
-
 // notOfRun are directories in which no summary of a run lies.
 func notOfRun() []string {
 	return []string{record.ArtifactsDir, record.WorkspaceDraft, record.ImportedDir}
@@ -302,7 +294,7 @@ func notOfFiles() []string { return []string{record.ArtifactsDir, record.Workspa
 // runFiles packs the summaries of the run.
 func (x *exporting) runFiles(ctx context.Context) error {
 	part, err := x.tree(ctx, x.run, "run.tar", tree.PackOptions{
-		Plain: true, NoLinks: true, Only: runSummaries(), Most: mostOfRow,
+		Plain: true, NoLinks: true, Only: record.RunFiles(), Most: mostOfRow,
 		Without: notOfRun(),
 	})
 	x.manifest.Run = part

@@ -226,7 +226,7 @@ func (i *importing) place(ctx context.Context) (err error) {
 		return i.failed(err)
 	}
 	if part := i.archive.Manifest.Run; part != "" {
-		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true, NoLinks: true, Only: runSummaries(), Without: notOfRun()}); err != nil {
+		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true, NoLinks: true, Only: record.RunFiles(), Without: notOfRun()}); err != nil {
 			return err
 		}
 	}

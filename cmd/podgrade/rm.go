@@ -24,7 +24,8 @@ const rmHelp = `Removes the run directory RUN with all its rows, also where file
 to users of an image and cannot be removed with rm. Only a directory with a
 run's run.json, or with row records that lie where a run puts them, is removed;
 never a link, and never a directory that holds your home, the current
-directory or something mounted.
+directory or something mounted, or files that are no part of the run: these are
+named.
 
 At a terminal it asks; --yes is the answer for everywhere else.
 
@@ -113,6 +114,10 @@ func openRun(name string) (*openedRun, error) {
 		run.close()
 		return nil, refuseRemoval(path, err, nameOne)
 	}
+	if err := run.refuseForeign(); err != nil {
+		run.close()
+		return nil, err
+	}
 	return run, nil
 }
 
@@ -188,6 +193,25 @@ func countRows(dir *os.File) (int, error) {
 	}
 	defer root.Close()
 	return record.RowsOfRun(root)
+}
+
+// refuseForeign refuses a directory that holds more than the run: nobody said that
+// this is to be removed.
+func (r *openedRun) refuseForeign() error {
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", r.dir.Fd()))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names, err := record.Foreign(root)
+	if err != nil {
+		return refuseRemoval(r.path, err, "look at what it holds")
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	foreign := &record.ForeignError{Names: names}
+	return refuseRemoval(r.path, fmt.Errorf("it holds what is no part of the run: %s", foreign.Named()), "move that elsewhere, or remove it yourself; nothing was removed")
 }
 
 // ask asks at the terminal. Where there is none, nobody has answered.

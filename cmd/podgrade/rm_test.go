@@ -4,11 +4,34 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"podgrade/regrade"
 	"podgrade/tasks/record"
 )
+
+// What is no part of the run is named and not removed with it.
+func TestForeignFilesAreNotRemovedWithARun(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{record.RunFile: `{"task_results": []}`, "letter": "precious"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := openRun(dir)
+	if regrade.KindOf(err) != regrade.Refused || !strings.Contains(err.Error(), "letter") {
+		t.Fatalf("with a file of somebody else: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "letter")); err != nil {
+		t.Fatal(err)
+	}
+	run, err := openRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.close()
+}
 
 // A run that rows are run in is not removed under them, which would lose what
 // they come to; and no run begins in one that is being removed.

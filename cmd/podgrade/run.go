@@ -300,6 +300,15 @@ func runDir(c *cli.Context) (string, error) {
 			return "", &regrade.Error{Kind: regrade.User, Tried: "resume the run in", On: path, Why: errors.New("there is no such directory"), Do: "name the run directory with --run-dir"}
 		}
 	}
+	if explicit {
+		err := record.OnlyARun(path)
+		if errors.Is(err, record.ErrForeign) {
+			return "", &regrade.Error{Kind: regrade.User, Tried: "run in", On: path, Why: err, Do: "name a new or an empty directory with --run-dir"}
+		}
+		if err != nil {
+			return "", failed(err)
+		}
+	}
 	dir, err := record.NewRunDir(path, explicit)
 	if err != nil {
 		return "", failed(err)

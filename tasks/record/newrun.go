@@ -20,7 +20,7 @@ func RunID(start time.Time) string { return start.Local().Format("2006-01-02_15-
 const mostAlike = 1000
 
 // NewRunDir makes a run directory and returns it absolute, with every link
-// resolved. An explicit one, which the operator has named, may exist. Another
+// resolved. An explicit one, which the operator has named, may exist: see OnlyARun. Another
 // one is made new, under the next free name: two runs that start in one second
 // do not share a directory.
 func NewRunDir(path string, explicit bool) (string, error) {
