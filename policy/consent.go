@@ -163,18 +163,19 @@ func (answer Answer) accept(r Request, asked Asked, notice io.Writer) error {
 
 // missing is the refusal for want of an answer.
 func missing(asked Asked, hash string) error {
+	all := ", which accepts this and nothing else."
 	what := "the record asks for more than a sealed cell, and nobody has accepted that:"
 	if asked.Plan.Place == OnHost {
 		what = "the record asks for more than to be read, and nobody has accepted that:"
 	}
 	if more := len(asked.Plan.Grants) - len(asked.Open); more > 0 {
 		what = strings.TrimSuffix(what, ":") + fmt.Sprintf("; accepted already: %d, and left:", more)
+		all = ", which accepts all of it, what is accepted already too, and nothing else."
 	}
 	return &Refusal{
 		What:   what,
 		Grants: asked.Open,
-		Do: "Read the list; when all of it may happen, run the same command with --allow-recorded-commands, or with --accept-plan " + hash +
-			", which accepts this and nothing else.",
+		Do: "Read the list; when all of it may happen, run the same command with --allow-recorded-commands, or with --accept-plan " + hash + all,
 		Plan: hash,
 	}
 }

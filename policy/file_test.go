@@ -274,7 +274,7 @@ func TestWhatThePolicyCoversIsNotAskedAndTheRestIs(t *testing.T) {
 	for _, part := range []string{"images: [localhost], ", "variables: [API_KEY], ", "paths: [" + filepath.Dir(r.TaskFile) + "], ", "capabilities: [default], "} {
 		_, err := Consent(r, Answer{Policy: policyOf(t, strings.Replace(text, part, "", 1))}, io.Discard)
 		refusal, ok := err.(*Refusal)
-		if !ok || len(refusal.Grants) != 1 || !strings.Contains(refusal.What, "accepted already: 4, and left") {
+		if !ok || len(refusal.Grants) != 1 || !strings.Contains(refusal.What, "accepted already: 4, and left") || !strings.Contains(refusal.Do, "which accepts all of it, what is accepted already too, and nothing else") {
 			t.Errorf("without %s: %v", part, err)
 		}
 	}

@@ -156,6 +156,12 @@ func (x *exporting) read(dir string) (leaving, error) {
 	}
 	defer row.Close()
 	rec, text, err := row.Read()
+	if errors.Is(err, record.ErrNoRecord) {
+		return leaving{}, withoutRecord("export", row.Dir)
+	}
+	if errors.Is(err, record.ErrNoRecord) {
+		return leaving{}, withoutRecord("export", row.Dir)
+	}
 	if err != nil {
 		return leaving{}, exportError(row.Dir, err)
 	}

@@ -94,7 +94,13 @@ func (f *GivenFile) checked(row tasks.Row, dir string, rec *record.Record) (*Giv
 		if err != nil {
 			return nil, fileError(f.path, err)
 		}
-		if changed := differencesOf(row.Task, digests.Run, rec); len(changed) > 0 {
+		changed := differencesOf(row.Task, digests.Run, rec)
+		if len(changed) > 0 && row.Task.TaskID != rec.TaskID {
+			return nil, &Error{Kind: Refused, Tried: "grade by " + f.path, On: dir,
+				Why: fmt.Errorf("the file is of the task %q, and the row of %q", row.Task.TaskID, rec.TaskID),
+				Do:  "name the file of the row's task"}
+		}
+		if len(changed) > 0 {
 			return nil, &Error{Kind: Refused, Tried: "grade by " + f.path, On: dir,
 				Why: fmt.Errorf("the row was executed with another %s", strings.Join(changed, ", ")),
 				Do:  "change only what a grade reads, give the layers of the run (--experiment, -D, --model), or run the row again"}

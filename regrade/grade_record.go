@@ -50,8 +50,7 @@ func (g *grading) read() error {
 	var err error
 	g.record, g.before, err = g.row.Read()
 	if errors.Is(err, record.ErrNoRecord) {
-		return &Error{Kind: User, Tried: "grade", On: g.row.Dir, Why: err,
-			Do: "name a row directory: RUN/VARIANT/TASK/NN"}
+		return withoutRecord("grade", g.row.Dir)
 	}
 	if err != nil {
 		kind, do := kindOfReading(err), "restore it, or execute the row again"

@@ -70,8 +70,7 @@ func gradeTarget(ctx context.Context, target Target, o Options) Graded {
 func OpenRow(dir string) (*record.Row, error) {
 	row, err := record.OpenRow(dir)
 	if err != nil {
-		return nil, &Error{Kind: User, Tried: "open the row directory", On: dir, Why: err,
-			Do: "name a directory with a " + record.TaskFile}
+		return nil, notOpened(dir, err)
 	}
 	return row, nil
 }

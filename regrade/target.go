@@ -18,19 +18,28 @@ type Target struct {
 
 // Targets returns the rows that the directories hold: of a row itself, of a run
 // those of all its rows that an agent worked in. What is neither is a target
-// too, so that its grade says what it is.
+// too, so that its grade says what it is. A row that is named more than once, by
+// whatever path, is one target.
 func Targets(dirs []string) []Target {
 	var targets []Target
+	known := map[string]bool{}
+	add := func(t Target) {
+		at, err := filepath.EvalSymlinks(absolute(t.Dir))
+		if err != nil {
+			at = t.Dir
+		}
+		if !known[at] {
+			known[at], targets = true, append(targets, t)
+		}
+	}
 	for _, dir := range dirs {
 		rows := rowsBelow(dir)
 		if rows == nil {
-			targets = append(targets, Target{Dir: dir})
+			add(Target{Dir: dir})
 			continue
 		}
 		for _, row := range rows {
-			target := Target{Dir: filepath.Join(dir, row)}
-			target.Err = nothingLeft(dir, row)
-			targets = append(targets, target)
+			add(Target{Dir: filepath.Join(dir, row), Err: nothingLeft(dir, row)})
 		}
 	}
 	return targets

@@ -34,6 +34,9 @@ func (v Vouched) Holds() bool { return v.Execute.Holds() && (v.Verdict == nil ||
 // grade compares it.
 func Verify(row *record.Row, known Signers) (Vouched, error) {
 	rec, _, err := row.Read()
+	if errors.Is(err, record.ErrNoRecord) {
+		return Vouched{}, withoutRecord("read the record of", row.Dir)
+	}
 	if err != nil {
 		return Vouched{}, &Error{Kind: kindOfReading(err), Tried: "read the record of", On: row.Dir, Why: err, Do: "name a row directory: RUN/VARIANT/TASK/NN"}
 	}

@@ -132,6 +132,9 @@ func evaluate(c *cli.Context, layers *selection) error {
 	if isTaskForm(c.Args().Slice()) {
 		return evaluateFile(c, fileForm{layers: layers, file: c.Args().Get(0), dir: c.Args().Get(1), width: width}, options)
 	}
+	if err := checkForm(c); err != nil {
+		return err
+	}
 	if c.IsSet("run-dir") {
 		return usage(c, "--run-dir is for a task file and a directory that no run has left")
 	}

@@ -21,7 +21,26 @@ func isTaskForm(args []string) bool {
 		return false
 	}
 	info, err := os.Stat(args[0])
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && info.Mode().IsRegular() && filepath.Base(args[0]) != record.TaskFile
+}
+
+// checkForm refuses files that are named as rows, before any row is graded: a
+// task file comes first, and one row or run follows it.
+func checkForm(c *cli.Context) error {
+	args := c.Args().Slice()
+	for i, arg := range args {
+		info, err := os.Stat(arg)
+		switch {
+		case err != nil || !info.Mode().IsRegular() || filepath.Base(arg) == record.TaskFile:
+		case len(args) == 1:
+			return usage(c, "%s is a file, and no row or run was named that is graded by it: evaluate TASK DIR", arg)
+		case i == 0:
+			return usage(c, "after the task file %s comes one row or run, and %d arguments were given", arg, len(args)-1)
+		default:
+			return usage(c, "%s is a file, and was given as a row: a task file comes first, and one row or run follows it: evaluate TASK DIR", arg)
+		}
+	}
+	return regrade.CheckNamed(args)
 }
 
 // fileForm is what the form with a task file is given.
@@ -34,6 +53,9 @@ type fileForm struct {
 // evaluateFile grades a row, a run, or a tree that no run has left, by a task
 // file of the operator.
 func evaluateFile(c *cli.Context, form fileForm, o regrade.Options) error {
+	if err := regrade.CheckNamed([]string{form.dir}); err != nil {
+		return err
+	}
 	if info, err := os.Stat(form.dir); err != nil || !info.IsDir() {
 		return &regrade.Error{Kind: regrade.TaskFault, Tried: "grade", On: form.dir, Why: errors.New("it is no directory"), Do: "name a row directory, or a directory to grade"}
 	}
