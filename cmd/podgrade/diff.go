@@ -38,7 +38,7 @@ func jsonFlag() cli.Flag {
 
 func diff(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return usage(c, "diff takes two rows or two runs, and %d arguments were given", c.NArg())
+		return usage(c, "diff takes two rows or two runs, and %s given", argumentsWere(c.NArg()))
 	}
 	list, err := regrade.CompareRecorded(c.Args().Get(0), c.Args().Get(1))
 	if err != nil {

@@ -52,7 +52,7 @@ func scratchOf(c *cli.Context) string {
 
 func doctor(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage(c, "doctor takes no arguments, and %d were given", c.NArg())
+		return usage(c, "doctor takes no arguments, and %s given", argumentsWere(c.NArg()))
 	}
 	source, done, err := factSource(c)
 	if err != nil {

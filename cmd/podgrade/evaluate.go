@@ -102,7 +102,7 @@ func evaluate(c *cli.Context, layers *selection) error {
 		return usage(c, "evaluate takes a row directory, and no argument was given")
 	}
 	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
-		return usage(c, "--workspace is for one row, and %d arguments were given", c.NArg())
+		return usage(c, "--workspace is for one row, and %s given", argumentsWere(c.NArg()))
 	}
 	if c.Bool(cleanRoom) && c.Bool("check") {
 		return usage(c, "--check compares with the recorded verdict, and --%s with that of a clean room: give one of them", cleanRoom)

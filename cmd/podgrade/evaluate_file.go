@@ -35,7 +35,7 @@ func checkForm(c *cli.Context) error {
 		case len(args) == 1:
 			return usage(c, "%s is a file, and no row or run was named that is graded by it: evaluate TASK DIR", arg)
 		case i == 0:
-			return usage(c, "after the task file %s comes one row or run, and %d arguments were given", arg, len(args)-1)
+			return usage(c, "after the task file %s comes one row or run, and %s given", arg, argumentsWere(len(args)-1))
 		default:
 			return usage(c, "%s is a file, and was given as a row: a task file comes first, and one row or run follows it: evaluate TASK DIR", arg)
 		}
@@ -98,9 +98,9 @@ func evaluateRun(c *cli.Context, form fileForm, file *regrade.GivenFile, o regra
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task: %d rows\n", policy.Neutral(form.file), len(targets))
+	fmt.Fprintf(c.App.ErrWriter, "graded by %s instead of the recorded task: %s\n", policy.Neutral(form.file), rowCount(len(targets)))
 	if others > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "%d rows of other variants and tasks are left as they are\n", others)
+		fmt.Fprintf(c.App.ErrWriter, "of other variants and tasks, and left as they are: %s\n", rowCount(others))
 	}
 	return evaluateMany(c, targets, form.width, o)
 }

@@ -50,7 +50,7 @@ func exportCommand() *cli.Command {
 
 func export(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "export takes one row or run directory, and %d arguments were given", c.NArg())
+		return usage(c, "export takes one row or run directory, and %s given", argumentsWere(c.NArg()))
 	}
 	if c.String("output") == "" {
 		return usage(c, "export needs -o FILE")

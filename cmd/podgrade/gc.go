@@ -39,7 +39,7 @@ func gcCommand() *cli.Command {
 
 func collect(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage(c, "gc takes no arguments, and %d were given", c.NArg())
+		return usage(c, "gc takes no arguments, and %s given", argumentsWere(c.NArg()))
 	}
 	options := isolation.Options{Scratch: c.String("scratch"), Log: policy.NeutralWriter(c.App.ErrWriter)}
 	swept, err := isolation.Sweep(c.Context, options, c.Bool("dry-run"))

@@ -76,7 +76,7 @@ func imagesCommand() *cli.Command {
 
 func importImage(c *cli.Context) error {
 	if c.NArg() != 1 && c.NArg() != 2 {
-		return usage(c, "images import takes a tar archive and a reference, and %d arguments were given", c.NArg())
+		return usage(c, "images import takes a tar archive and a reference, and %s given", argumentsWere(c.NArg()))
 	}
 	tar, err := os.Open(c.Args().First())
 	if err != nil {
@@ -99,7 +99,7 @@ func importImage(c *cli.Context) error {
 
 func buildImage(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "images build takes one context directory, and %d arguments were given", c.NArg())
+		return usage(c, "images build takes one context directory, and %s given", argumentsWere(c.NArg()))
 	}
 	for _, needed := range []string{"file", "tag"} {
 		if c.String(needed) == "" {
@@ -117,7 +117,7 @@ func buildImage(c *cli.Context) error {
 
 func showImage(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "images show takes one reference, and %d arguments were given", c.NArg())
+		return usage(c, "images show takes one reference, and %s given", argumentsWere(c.NArg()))
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
 		image, err := host.Image(ctx, c.Args().First())
@@ -127,7 +127,7 @@ func showImage(c *cli.Context) error {
 
 func listImages(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage(c, "images ls takes no arguments, and %d were given", c.NArg())
+		return usage(c, "images ls takes no arguments, and %s given", argumentsWere(c.NArg()))
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
 		images, err := host.Images(ctx, c.Bool("all"))

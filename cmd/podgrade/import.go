@@ -44,7 +44,7 @@ func importCommand() *cli.Command {
 
 func importRows(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "import takes one file, and %d arguments were given", c.NArg())
+		return usage(c, "import takes one file, and %s given", argumentsWere(c.NArg()))
 	}
 	if c.String("output") == "" {
 		return usage(c, "import needs -o DIR")

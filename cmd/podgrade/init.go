@@ -37,7 +37,7 @@ func initCommand() *cli.Command {
 
 func writeExample(c *cli.Context) error {
 	if c.NArg() > 1 {
-		return usage(c, "init takes one file, and %d arguments were given", c.NArg())
+		return usage(c, "init takes one file, and %s given", argumentsWere(c.NArg()))
 	}
 	name := exampleFile
 	if c.NArg() == 1 {

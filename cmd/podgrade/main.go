@@ -163,6 +163,17 @@ func usage(c *cli.Context, format string, args ...any) error {
 	return usageError(c, fmt.Errorf(format, args...), false)
 }
 
+// argumentsWere says how many arguments a verb that takes another number got.
+func argumentsWere(n int) string {
+	switch n {
+	case 0:
+		return "no argument was"
+	case 1:
+		return "1 argument was"
+	}
+	return fmt.Sprintf("%d arguments were", n)
+}
+
 // rowsEnded ends the program with a code of many rows, and says what kept some
 // of them from their verdicts; err is nil when all has been printed.
 type rowsEnded struct {

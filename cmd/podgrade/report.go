@@ -112,7 +112,7 @@ func aggregateRun(c *cli.Context) error {
 // runArgument is the one argument, a directory.
 func runArgument(c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
-		return "", usage(c, "%s takes one run directory, and %d arguments were given", c.Command.Name, c.NArg())
+		return "", usage(c, "%s takes one run directory, and %s given", c.Command.Name, argumentsWere(c.NArg()))
 	}
 	run := c.Args().First()
 	info, err := os.Stat(run)

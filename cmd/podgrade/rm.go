@@ -49,7 +49,7 @@ func rmCommand() *cli.Command {
 
 func removeRun(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "rm takes one run directory, and %d arguments were given", c.NArg())
+		return usage(c, "rm takes one run directory, and %s given", argumentsWere(c.NArg()))
 	}
 	run, err := openRun(c.Args().First())
 	if err != nil {

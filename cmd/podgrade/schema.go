@@ -33,7 +33,7 @@ func schemaOf(name, what string, schema func() []byte) *cli.Command {
 		Name: name, Usage: what, OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage(c, "schema %s takes no argument, and %d were given", name, c.NArg())
+				return usage(c, "schema %s takes no argument, and %s given", name, argumentsWere(c.NArg()))
 			}
 			_, err := c.App.Writer.Write(schema())
 			return err

@@ -37,7 +37,7 @@ func shellCommand() *cli.Command {
 
 func openShell(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage(c, "shell takes one row directory, and %d arguments were given", c.NArg())
+		return usage(c, "shell takes one row directory, and %s given", argumentsWere(c.NArg()))
 	}
 	options, err := gradeOptions(c)
 	if err != nil {

@@ -58,7 +58,7 @@ func stateCommand() *cli.Command {
 
 func listStates(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage(c, "state ls takes no arguments, and %d were given", c.NArg())
+		return usage(c, "state ls takes no arguments, and %s given", argumentsWere(c.NArg()))
 	}
 	states, err := isolation.States(isolation.Options{Scratch: c.String("scratch")})
 	if err != nil {

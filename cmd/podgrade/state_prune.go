@@ -40,7 +40,7 @@ func stateBudget(c *cli.Context) (bytes int64, ok bool, err error) {
 
 func pruneStates(c *cli.Context) error {
 	if c.NArg() != 0 {
-		return usage(c, "state prune takes no arguments, and %d were given", c.NArg())
+		return usage(c, "state prune takes no arguments, and %s given", argumentsWere(c.NArg()))
 	}
 	order := isolation.StatePrune{Most: -1, DryRun: c.Bool("dry-run")}
 	var err error

@@ -39,7 +39,7 @@ func trustKeysCommand() *cli.Command {
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage(c, "trust keys takes no argument, and %d were given", c.NArg())
+				return usage(c, "trust keys takes no argument, and %s given", argumentsWere(c.NArg()))
 			}
 			keys := userKeys()
 			key, err := keys.Public()
