@@ -422,6 +422,9 @@ func (x *exporting) shared(ctx context.Context, dir string, l leaving) (string, 
 	if name, done := x.trees[dir]; done {
 		return name, nil
 	}
+	if err := refuseTaskDirOfRun(dir, record.RunOf(l.dir, l.id)); err != nil {
+		return "", err
+	}
 	left, err := leftOut(dir, hiddenFrom(record.RunOf(l.dir, l.id), x.options.Keys, x.options.Scratch))
 	if err != nil {
 		return "", exportError(dir, err)

@@ -26,6 +26,9 @@ func (g *grading) place(ctx context.Context, engines GradeEngines, view string) 
 	if err := g.accepted.StillHolds(); err != nil {
 		return nil, "", err
 	}
+	if err := refuseTaskDirOfRun(g.accepted.TaskDir(), g.run()); err != nil {
+		return nil, "", err
+	}
 	spot = &place{accepted: g.accepted, whole: g.logs.whole, around: surroundings{
 		task: g.task, accepted: g.accepted, lookup: g.options.Lookup,
 		recorded: g.record.Environment.Text(record.CommandBasePath),

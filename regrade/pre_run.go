@@ -38,6 +38,9 @@ func (e *execution) preRun(ctx context.Context) error {
 // putTaskDir copies the task directory into the cell, without .git, links that
 // lead out, and what is hidden.
 func (e *execution) putTaskDir(ctx context.Context, dir, label string) error {
+	if err := refuseTaskDirOfRun(dir, e.runDir()); err != nil {
+		return err
+	}
 	n, err := e.putTree(ctx, hostTree{dir: dir, base: e.cell.Places().TaskDir, below: ".", ignore: []string{gitDir}, hidden: e.hidden()})
 	if err != nil {
 		return templateFault("the task directory", err)
