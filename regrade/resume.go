@@ -35,11 +35,21 @@ const (
 	dueNothing            // it is finished
 )
 
+// again says why a row that was finished is executed again.
+type again int
+
+const (
+	againNot     again = iota // it was not finished
+	againChanged              // it was executed with something else
+	againRetried              // it ended badly
+)
+
 // standing is a row as a run finds it.
 type standing struct {
 	job     Job
 	due     due
 	clear   bool               // something of an earlier execution is in the way
+	again   again              // why a row that was finished is executed again
 	reason  string             // why a row that was there is done again; "": no reason to tell
 	summary *record.SummaryRow // of the record that is there
 	changed []string           // keys that the row was executed with otherwise
@@ -83,14 +93,14 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 	s.changed = r.differences(s.job, rec)
 	switch {
 	case len(s.changed) > 0 && r.options.RerunChanged:
-		s.due, s.clear, s.reason = dueExecute, true, "it was executed with another "+strings.Join(s.changed, ", ")
+		s.due, s.clear, s.again, s.reason = dueExecute, true, againChanged, "it was executed with another "+strings.Join(s.changed, ", ")
 		s.changed = nil
 		return
 	case len(s.changed) > 0:
 		s.due = dueNothing
 		return
 	case r.options.Retry.takes(rec):
-		s.due, s.clear, s.reason = dueExecute, true, "it had ended as "+string(rec.Status)
+		s.due, s.clear, s.again, s.reason = dueExecute, true, againRetried, "it had ended as "+string(rec.Status)
 		return
 	}
 	s.due = dueOf(rec, r.options.Grade)

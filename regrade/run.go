@@ -57,6 +57,7 @@ type executeFunc func(context.Context, *record.Row, Job, ExecuteOptions) (*Execu
 type Found struct {
 	Rows, Execute, Grade, Finished int
 	Cleared                        int // rows with something of an earlier execution, which is removed
+	Changed, Retried               int // of those: finished ones, whose task changed, or that ended badly
 }
 
 // RowResult is what became of one row of a run.
@@ -190,6 +191,12 @@ func (f *Found) count(s standing) {
 		f.Execute++
 		if s.clear {
 			f.Cleared++
+		}
+		switch s.again {
+		case againChanged:
+			f.Changed++
+		case againRetried:
+			f.Retried++
 		}
 	case dueGrade:
 		f.Grade++

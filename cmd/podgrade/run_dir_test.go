@@ -12,6 +12,17 @@ import (
 	"podgrade/regrade"
 )
 
+// A row that was finished is not called one that was begun.
+func TestARunSaysWhyRowsAreRemoved(t *testing.T) {
+	var out strings.Builder
+	printFound(&out, regrade.Found{Rows: 4, Execute: 4, Cleared: 4, Changed: 1, Retried: 2}, regrade.RunOptions{Resume: true, Parallel: 1})
+	for _, part := range []string{"1 finished row whose task has changed", "2 finished rows that had ended badly", "1 row begun before"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("%q does not say %q", out.String(), part)
+		}
+	}
+}
+
 // A run is not begun among files that are none of it, whose owner would remove
 // them with the run.
 func TestARunDirectoryHoldsNothingElse(t *testing.T) {

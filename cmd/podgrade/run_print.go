@@ -69,10 +69,23 @@ func printFound(out io.Writer, f regrade.Found, o regrade.RunOptions) {
 	if f.Grade > 0 {
 		parts = append(parts, rowCount(f.Grade)+" only to grade")
 	}
-	if f.Cleared > 0 {
-		parts = append(parts, rowCount(f.Cleared)+" begun before, of which what is there is removed")
+	if f.Changed > 0 {
+		parts = append(parts, finishedCount(f.Changed)+" whose task has changed to be removed and run again")
+	}
+	if f.Retried > 0 {
+		parts = append(parts, finishedCount(f.Retried)+" that had ended badly to be removed and run again")
+	}
+	if begun := f.Cleared - f.Changed - f.Retried; begun > 0 {
+		parts = append(parts, rowCount(begun)+" begun before, of which what is there is removed")
 	}
 	fmt.Fprintf(out, "%s; %d at once\n", strings.Join(parts, ", "), o.Parallel)
+}
+
+func finishedCount(n int) string {
+	if n == 1 {
+		return "1 finished row"
+	}
+	return fmt.Sprintf("%d finished rows", n)
 }
 
 func rowCount(n int) string {
