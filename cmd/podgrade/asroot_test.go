@@ -124,7 +124,7 @@ func travelsAsRoot(t *testing.T, podgrade func(args ...string) string, dir strin
 	if len(layers) == 0 || !strings.HasPrefix(layers[0], "sha256:") {
 		t.Fatalf("state ls says %q", layers)
 	}
-	podgrade("state", "rm", layers[0])
+	podgrade("state", "rm", "--yes", layers[0])
 	if out, err := exec.Command("podman", "rmi", "--force", "localhost/podgrade-base:1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

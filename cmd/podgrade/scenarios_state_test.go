@@ -276,7 +276,7 @@ func (s *scene) holding(word, scratch string) (found []string) {
 // removesStates removes the state layers of a scratch directory.
 func (s *scene) removesStates(scratch string) {
 	for _, state := range s.states(scratch) {
-		s.podgrade(0, "state", "rm", "--scratch", scratch, state.DiffID)
+		s.podgrade(0, "state", "rm", "--yes", "--scratch", scratch, state.DiffID)
 	}
 }
 

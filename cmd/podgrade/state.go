@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,13 +17,15 @@ scratch directory until it is removed: a row without its state layer is refused,
 until it is executed again or its archive is imported.
 
 ls says which rows need a layer: those that were executed or graded with it, as
-long as their records are where they were. prune removes layers, those first that
-no grade has used for longest, and never one that a cell stands on. With a budget
+long as their records are where they were. rm names the rows that
+need a layer and asks, --yes is the answer where there is no terminal. prune
+removes layers, those first that no grade has used for longest, and never one that a cell stands on. With a budget
 (PODGRADE_STATE_BUDGET, or state_budget of the configuration file) run, execute
 and import do the same when they end, but for the layers that they used.
 
-Exit codes: 0 done; 1 a layer could not be removed; 2 there is no such layer, or
-the command line is wrong.`
+Exit codes: 0 done; 1 a layer could not be removed; 2 there is no such layer,
+the answer was not yes, or the command line is wrong; 130 interrupted at the
+question.`
 
 func stateCommand() *cli.Command {
 	return &cli.Command{
@@ -38,8 +39,8 @@ func stateCommand() *cli.Command {
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}, scratchFlag()},
 			},
 			{
-				Name: "rm", Usage: "remove them by their diff ids", ArgsUsage: "DIFF_ID...", OnUsageError: usageError, Action: removeStates,
-				Flags: []cli.Flag{scratchFlag()},
+				Name: "rm", Usage: "remove them by their diff ids, or what these begin with", ArgsUsage: "DIFF_ID...", OnUsageError: usageError, Action: removeStates,
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask, also where rows need them"}, scratchFlag()},
 			},
 			{
 				Name: "prune", Usage: "remove those that were not used for long, or are too many", OnUsageError: usageError, Action: pruneStates,
@@ -91,20 +92,4 @@ func listStates(c *cli.Context) error {
 		}
 	}
 	return nil
-}
-
-func removeStates(c *cli.Context) error {
-	if c.NArg() == 0 {
-		return usage(c, "state rm takes the diff ids of state layers, and none was given")
-	}
-	options := isolation.Options{Scratch: c.String("scratch"), Log: policy.NeutralWriter(c.App.ErrWriter)}
-	var errs []error
-	for _, id := range c.Args().Slice() {
-		if err := isolation.RemoveState(c.Context, options, id); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		fmt.Fprintf(c.App.Writer, "removed %s\n", id)
-	}
-	return errors.Join(errs...)
 }
