@@ -3,13 +3,10 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"podgrade/oci"
 	"podgrade/tasks"
@@ -46,9 +43,6 @@ func (f *File) Baseline() []string {
 	return slices.Clone(f.PostRun)
 }
 
-// mostFile caps a policy file, in bytes.
-const mostFile = 1 << 20
-
 // DefaultFile is where the policy file is when nobody names another.
 func DefaultFile() (string, error) {
 	dir, err := ConfigDir()
@@ -67,10 +61,13 @@ func OpenDefault() (*File, error) {
 		return nil, err
 	}
 	f, err := OpenFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
 	}
-	return f, err
+	if link := danglingLink(name); link != "" {
+		return nil, &FileFault{Why: fmt.Errorf("%s is a link to what is not there", link), Do: "put back what it leads to, or remove the link"}
+	}
+	return nil, nil
 }
 
 // OpenFile reads a policy file. One that another user owns, may write to or may
@@ -82,81 +79,6 @@ func OpenFile(name string) (*File, error) {
 		return nil, err
 	}
 	return parseFile(name, text)
-}
-
-func readOwn(name string) ([]byte, error) {
-	root, base, err := ownDirOf(name)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	case !ok || int(stat.Uid) != os.Geteuid():
-		return nil, errors.New("another user owns it")
-	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("others may write to it (mode %04o); chmod go-w makes it yours alone", info.Mode().Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, mostFile+1))
-	if err == nil && len(text) > mostFile {
-		err = fmt.Errorf("it is larger than %d bytes", mostFile)
-	}
-	return text, err
-}
-
-// ownDirOf opens the directory that a file lies in, every link followed, and
-// returns the file's name in it. In that directory and in the one that it is named
-// in nobody else may replace the file.
-func ownDirOf(name string) (*os.Root, string, error) {
-	named, err := os.Stat(filepath.Dir(name))
-	if err == nil {
-		err = othersReplace(named)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	resolved, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return nil, "", err
-	}
-	root, err := os.OpenRoot(filepath.Dir(resolved))
-	if err != nil {
-		return nil, "", err
-	}
-	opened, err := root.Stat(".")
-	if err == nil {
-		err = othersReplace(opened)
-	}
-	if err != nil {
-		root.Close()
-		return nil, "", err
-	}
-	return root, filepath.Base(resolved), nil
-}
-
-// othersReplace tells by an error that others may put another file in the place
-// of the user's own one in a directory. Root may everywhere, and in a sticky
-// directory only root and who owns it or the file.
-func othersReplace(dir fs.FileInfo) error {
-	stat, ok := dir.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok || stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
-		return errors.New("another user owns its directory, and can put another file in its place")
-	case dir.Mode().Perm()&0o022 != 0 && dir.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("others may put another file in its place (its directory has mode %04o); chmod go-w on that makes it yours alone", dir.Mode().Perm())
-	}
-	return nil
 }
 
 // parseFile understands a policy file. The error lists all that is wrong, each
@@ -196,20 +118,12 @@ func (r *reading) rules(at string, rules *Rules) {
 			}
 		}
 	}
-	each("images", rules.Images, isImageRule, "is sha256:HEX, a name with its registry such as docker.io/library/debian, or *")
+	each("images", rules.Images, isImageRule, "is sha256: and 64 digits of 0-9 and a-f, a name with its registry in lower case such as docker.io/library/debian, or *")
 	each("variables", rules.Variables, func(s string) bool { return isName(s) && !strings.Contains(strings.TrimSuffix(s, "*"), "*") }, "is the name of a variable; only its end may be *")
 	each("networks", rules.Networks, isNetworkRule, "is bridge, egress, llm_only, HOST or HOST:PORT")
 	each("paths", rules.Paths, filepath.IsAbs, "is an absolute path")
 	each("builds", rules.Builds, filepath.IsAbs, "is an absolute path")
 	each("capabilities", rules.Capabilities, isCapabilityRule, "is CAP_NAME, default or set_uid")
-}
-
-func isImageRule(rule string) bool {
-	if _, ok := hashOf(rule); ok || rule == "*" {
-		return true
-	}
-	registry, _, _ := strings.Cut(rule, "/")
-	return !strings.ContainsAny(rule, "@*") && (strings.ContainsAny(registry, ".:") || registry == "localhost")
 }
 
 func isNetworkRule(rule string) bool {

@@ -83,6 +83,34 @@ func TestWhatThePolicyDeniesIsNotLostWithoutAHome(t *testing.T) {
 	}
 }
 
+// TestWhatThePolicyDeniesIsNotLostByALink: only a default policy file whose name is
+// not there at all is none.
+func TestWhatThePolicyDeniesIsNotLostByALink(t *testing.T) {
+	for _, at := range []string{"podgrade/policy.yaml", "podgrade", ""} {
+		config := filepath.Join(t.TempDir(), "config")
+		t.Setenv("XDG_CONFIG_HOME", config)
+		if f, err := OpenDefault(); f != nil || err != nil {
+			t.Fatalf("nothing is there: %v, %v", f, err)
+		}
+		link := filepath.Join(config, at)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink("nowhere", link)); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := OpenDefault(); f != nil || err == nil || !strings.Contains(err.Error(), link+" is a link to what is not there") {
+			t.Errorf("%s: %v, %v", at, f, err)
+		}
+	}
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
+	dir := filepath.Join(config, "podgrade")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(whole), 0o600), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := OpenDefault(); f != nil || err == nil || !strings.Contains(err.Error(), "others may put another file in its place") {
+		t.Errorf("in a directory of mode 0777: %v, %v", f, err)
+	}
+}
+
 // TestADeniedPathIsNoDirectoryOfABuild: all that lies beside a Dockerfile is read.
 func TestADeniedPathIsNoDirectoryOfABuild(t *testing.T) {
 	for rule, want := range map[string]bool{"/home": true, "/home/u": true, "/home/u/secret": true, "/srv": false, "/home/u2": false} {

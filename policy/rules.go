@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -135,9 +136,28 @@ func (r *Rules) image(names []string) bool {
 	return false
 }
 
-// imageRule compares one rule with one name of an image.
+// registryName is a registry, or a repository of one with or without a tag, as
+// Podman writes names: nothing else is ever the name of an image.
+var registryName = regexp.MustCompile(`^(?:localhost(?::[0-9]+)?|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::[0-9]+)?|[a-z0-9-]+:[0-9]+|\[[0-9a-f:]+\](?::[0-9]+)?)` +
+	`(?:(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)+(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?)?/?$`)
+
+// isImageRule tells whether a rule can be that of an image. What begins as a
+// digest is one, never a registry with a port.
+func isImageRule(rule string) bool {
+	if strings.HasPrefix(rule, "sha256:") || IsHash(rule) {
+		_, ok := hashOf(rule)
+		return ok
+	}
+	return rule == "*" || registryName.MatchString(rule)
+}
+
+// imageRule compares one rule with one name of an image, whose registry is the
+// same however its case is written.
 func imageRule(rule, name string) bool {
 	repository, digest, _ := strings.Cut(name, "@")
+	if registry, rest, ok := strings.Cut(repository, "/"); ok {
+		repository = strings.ToLower(registry) + "/" + rest
+	}
 	if is, ok := hashOf(rule); ok {
 		of, hashed := hashOf(digest)
 		if digest == "" {

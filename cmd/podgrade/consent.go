@@ -46,9 +46,12 @@ func policyOf(c *cli.Context) (*policy.File, error) {
 	file, err := read()
 	if err != nil {
 		do := "correct it (docs/policy.schema.json says what it holds); nothing is done by a policy that is not understood"
+		var fault *policy.FileFault
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case c.IsSet("policy") && errors.Is(err, fs.ErrNotExist):
 			do = "name one that is there, or leave --policy out"
+		case errors.As(err, &fault):
+			do = fault.Do
 		case name == "":
 			do = "set HOME or XDG_CONFIG_HOME, or name a policy file by --policy"
 		}

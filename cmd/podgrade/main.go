@@ -16,7 +16,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"podgrade/policy"
 	"podgrade/regrade"
 	"podgrade/tasks"
 )
@@ -56,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	err := interrupted(ctx, app.RunContext(ctx, optionsFirst(app, args)))
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(stderr, "podgrade: %s\n", policy.NeutralText(err.Error()))
+		fmt.Fprintf(stderr, "podgrade: %s\n", errorText(err))
 	}
 	if ended, ok := err.(rowsEnded); ok {
 		return ended.code

@@ -39,7 +39,7 @@ func printPlan(w io.Writer, made *regrade.Plan) error {
 	}
 	p.line(0, "")
 	for _, problem := range made.Problems {
-		p.line(0, "- %s", problem)
+		p.line(0, "- %s", policy.Clip(problem.String(), mostError))
 	}
 	for _, need := range made.Needs {
 		p.line(0, "run would refuse rows here: %s", need)

@@ -259,7 +259,7 @@ func resolve(c *cli.Context, request tasks.Request) (*tasks.Resolution, error) {
 	}
 	if len(unmatched) > 0 || len(files) == 0 {
 		for _, name := range unmatched {
-			fmt.Fprintf(c.App.ErrWriter, "there is no such task file: %s\n", policy.Neutral(name))
+			fmt.Fprintf(c.App.ErrWriter, "there is no such task file: %s\n", policy.Clip(name, mostError))
 		}
 		why := errors.New("a name matches none")
 		if c.NArg() == 0 {
