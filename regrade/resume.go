@@ -53,6 +53,7 @@ type standing struct {
 	reason  string             // why a row that was there is done again; "": no reason to tell
 	summary *record.SummaryRow // of the record that is there
 	changed []string           // keys that the row was executed with otherwise
+	doubt   string             // why its verdict is not believed; "": no reason
 	err     error              // the row can be neither read nor made
 }
 
@@ -85,6 +86,11 @@ func (r *runner) look(job Job) standing {
 	}
 	s.summary = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
 	r.decide(&s, rec)
+	if r.options.Grade && s.due != dueExecute && len(s.changed) == 0 {
+		if s.doubt = doubtOf(row, rec, r.options.Grading); s.doubt != "" {
+			s.due, s.summary = dueGrade, nil // what it says is not passed on
+		}
+	}
 	return s
 }
 
@@ -107,6 +113,27 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 	if s.due == dueNothing && r.options.Grade && rec.HasVerdict() && otherCriteria(s.job.Row.Task, rec) {
 		s.due, s.reason = dueGrade, "its criteria have changed"
 	}
+}
+
+// doubtOf is why a verdict is not believed: somebody known has signed another
+// one, or another row than it is of, or this user's own row has a verdict that
+// nobody signed although a grade would have. A grade then refuses the row or
+// makes it good. What no known key has signed is believed, as every record is;
+// so are verdicts that no grade signs, which their stamps tell.
+func doubtOf(row *record.Row, rec *record.Record, o Options) string {
+	if o.Keys == nil || !rec.HasVerdict() || rec.Imported() {
+		return ""
+	}
+	v := verify(row, rec, o.signers())
+	_, live := rec.Environment.Get(record.GradedLive)
+	_, onHost := rec.Environment.Get(record.GradedOnHost)
+	switch {
+	case len(v.Verdict.Differ) > 0:
+		return v.Verdict.Signer + " has signed another " + namesOfParts(v.Verdict.Differ) + " than it holds now"
+	case v.Execute.By == policy.Own && v.Verdict.By == policy.Unsigned && !live && !onHost:
+		return "this user's own key has signed the row and not its verdict: " + v.Verdict.Why
+	}
+	return ""
 }
 
 // dueOf is the partition of spec/regrade.md 1.3. What owes a grade is decided
@@ -234,6 +261,15 @@ func keysOf(task *tasks.Task) (map[string]json.RawMessage, error) {
 	}
 	var keys map[string]json.RawMessage
 	return keys, json.Unmarshal(text, &keys)
+}
+
+// warnOfDoubts says which verdicts are not believed, before they are reached again.
+func (r *runner) warnOfDoubts() {
+	for _, s := range r.rows {
+		if s.doubt != "" {
+			r.warn(s.job.Identity().String() + " is graded again: " + s.doubt)
+		}
+	}
 }
 
 // refuseChanged refuses to go on with a run of which rows were executed with

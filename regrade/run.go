@@ -181,6 +181,7 @@ func (r *runner) find(jobs []Job) error {
 	if r.options.Found != nil {
 		r.options.Found(found)
 	}
+	r.warnOfDoubts()
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"podgrade/isolation"
+	"podgrade/policy"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
@@ -34,6 +35,8 @@ type runCase struct {
 	notice   bytes.Buffer
 	// agent, when set, ends a row otherwise than by writing.
 	agent func(label string) (record.Status, int, error)
+	// signWith, when set, signs rows as execute does.
+	signWith *policy.Keys
 }
 
 const taskText = `task_id: %s
@@ -135,6 +138,18 @@ func (c *runCase) execute(ctx context.Context, row *record.Row, job Job, o Execu
 	if err := row.Write(record.TaskFile, rec.Bytes()); err != nil {
 		return nil, err
 	}
+	if c.signWith != nil {
+		text, err := executedStatement(nameOfRow(row, job.Identity()), rec, "9.9.9")
+		if err == nil {
+			text, err = c.signWith.Sign(text)
+		}
+		if err == nil {
+			err = row.Write(record.ExecuteEnvelope, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	return &Executed{Row: job.Identity(), Status: status, Gradable: status != record.BuildFailed, Record: rec}, nil
 }
 
@@ -154,6 +169,9 @@ func (c *runCase) recordOf(job Job, workspace string, status record.Status, iter
 	info.Set(record.ImageID, imageID)
 	info.Set(record.RunDigest, digests.Run)
 	info.Set(record.TaskDigest, digests.Task)
+	if c.signWith != nil {
+		info.Set(record.WorkspaceDigest, "sha256:tree") // the fake's
+	}
 	e := record.Execution{
 		TaskID: task.TaskID, Description: task.Description, VariantID: job.Row.Variant, AgentType: task.Agent.Type,
 		Started: time.Now(), Completed: time.Now(), Status: status, Iterations: iterations,

@@ -40,6 +40,10 @@ func Verify(row *record.Row, known Signers) (Vouched, error) {
 	if err != nil {
 		return Vouched{}, &Error{Kind: kindOfReading(err), Tried: "read the record of", On: row.Dir, Why: err, Do: "name a row directory: RUN/VARIANT/TASK/NN"}
 	}
+	return verify(row, rec, known), nil
+}
+
+func verify(row *record.Row, rec *record.Record, known Signers) Vouched {
 	v := Vouched{Row: row.Dir}
 	executed := ""
 	v.Execute = vouching(row, record.ExecuteEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
@@ -54,13 +58,13 @@ func Verify(row *record.Row, known Signers) (Vouched, error) {
 		return found.by, found.name, found.differ, nil
 	})
 	if !rec.HasVerdict() {
-		return v, nil
+		return v
 	}
 	verdict := vouching(row, record.GradeEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
 		return checkGraded(known, row, rec, executed, text)
 	})
 	v.Verdict = &verdict
-	return v, nil
+	return v
 }
 
 func vouching(row *record.Row, name string, check func([]byte) (policy.Signer, string, []record.Part, error)) (v Vouching) {

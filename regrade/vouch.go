@@ -132,13 +132,17 @@ func inAnotherRun(row *record.Row, rec *record.Record, signed rowName) string {
 
 // mismatch refuses a row, naming the parts that are not what was signed.
 func mismatch(dir, signer string, differ []record.Part) error {
-	names := make([]string, len(differ))
-	for i, part := range differ {
+	return &Error{Kind: Refused, Tried: "trust the signature of", On: dir,
+		Why: fmt.Errorf("%s has signed another %s than the row holds now", signer, namesOfParts(differ)),
+		Do:  "restore the row; or, where you know who changed it, remove " + record.ExecuteEnvelope + ": then you are asked what the row may do"}
+}
+
+func namesOfParts(parts []record.Part) string {
+	names := make([]string, len(parts))
+	for i, part := range parts {
 		names[i] = string(part)
 	}
-	return &Error{Kind: Refused, Tried: "trust the signature of", On: dir,
-		Why: fmt.Errorf("%s has signed another %s than the row holds now", signer, strings.Join(names, ", ")),
-		Do:  "restore the row; or, where you know who changed it, remove " + record.ExecuteEnvelope + ": then you are asked what the row may do"}
+	return strings.Join(names, ", ")
 }
 
 // checkWorkspace refuses a workspace that is not the signed one, before anything
