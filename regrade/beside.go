@@ -39,7 +39,7 @@ func (b *beside) commit(warn func(string)) {
 		}
 	}
 	if err := b.changes.publish(); err != nil {
-		warn(fmt.Sprintf("%s could not be written: %v", record.GradeChanges, err))
+		warn(fmt.Sprintf("%s could not be written: %s", record.GradeChanges, whyUnwritten(err)))
 	}
 	for i, draft := range b.signed {
 		if err := draft.Commit(); err != nil {
@@ -75,5 +75,5 @@ func drop(drafts []*record.Draft) {
 }
 
 func cellFileUnwritten(err error) string {
-	return fmt.Sprintf("%s could not be written: %v", record.GradeCellFile, err)
+	return fmt.Sprintf("%s could not be written: %s", record.GradeCellFile, whyUnwritten(err))
 }

@@ -178,13 +178,13 @@ func (e *execution) write(made *record.Record) error {
 			err = e.row.Write(record.ExecuteCellFile, append(text, '\n'))
 		}
 		if err != nil {
-			e.warn(fmt.Sprintf("%s could not be written: %v", record.ExecuteCellFile, err))
+			e.warn(fmt.Sprintf("%s could not be written: %s", record.ExecuteCellFile, whyUnwritten(err)))
 		}
 	}
 	e.sign(made)
 	e.logs.Note("podgrade", fmt.Sprintf("%s: %s", e.job.Identity(), made.Status))
 	if err := e.row.Write(record.TaskFile, made.Bytes()); err != nil {
-		return &Error{Kind: Infrastructure, Tried: "write the record of", On: e.row.Dir, Why: err, Do: "make the row directory writable and execute the row again"}
+		return &Error{Kind: Infrastructure, Tried: "write the record of", On: e.row.Dir, Why: err, Do: writeRemedy(err, "execute the row again")}
 	}
 	return nil
 }

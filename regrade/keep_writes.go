@@ -44,7 +44,7 @@ func (k *keeper) take(e changeEntry, content io.Reader) error {
 	if len(k.entries) >= keeperBound.Listed {
 		return nil
 	}
-	full := errors.Is(k.failed, syscall.ENOSPC) || errors.Is(k.failed, syscall.EDQUOT)
+	full := isFull(k.failed)
 	if content != nil && !full && keptAt(e) != "" && k.bytes+e.Size <= keeperBound.Bytes {
 		if err := k.keep(&e, content); err != nil && (k.failed == nil || errors.Is(err, syscall.ENOSPC)) {
 			k.failed = err

@@ -259,16 +259,16 @@ func (g *grading) write(v *Verdict, spot *place, changes changesFound) error {
 		return g.writeError(err, "report this as a defect of podgrade")
 	}
 	if err := g.row.KeepExecuted(g.before); err != nil {
-		g.warn("the record from before the grade could not be kept: " + err.Error())
+		g.warn("the record from before the grade could not be kept: " + whyUnwritten(err))
 	}
 	if err := g.row.Write(record.TaskFile, g.record.Bytes()); err != nil {
 		files.drop()
-		return g.writeError(err, "make the row directory writable and grade it again")
+		return g.writeError(err, writeRemedy(err, "grade it again"))
 	}
 	files.commit(g.warn)
 	g.logs.Note("podgrade", fmt.Sprintf("%s: %s, score %.3f", v.Row, v.Status, v.Score))
 	if err := report.RefreshRow(g.row, g.record, v.Row); err != nil {
-		g.warn(fmt.Sprintf("%s was not brought up to date: %v", record.RowPage, err))
+		g.warn(fmt.Sprintf("%s was not brought up to date: %s", record.RowPage, whyUnwritten(err)))
 	}
 	if g.options.Run == "" {
 		g.refreshRun(v)
@@ -316,6 +316,6 @@ func (g *grading) refreshRun(v *Verdict) {
 		err = report.Refresh(run)
 	}
 	if err != nil {
-		g.warn(fmt.Sprintf("no %s was brought up to date: %v", record.RunFile, err))
+		g.warn(fmt.Sprintf("no %s was brought up to date: %s", record.RunFile, whyUnwritten(err)))
 	}
 }

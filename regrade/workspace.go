@@ -23,7 +23,7 @@ func findWorkspace(row *record.Row, r *record.Record, override string) (string, 
 	// What an imported row's record names is the place on the row's own host.
 	imported := r.Environment.Text(record.Imported) != ""
 	if !imported && filepath.IsAbs(r.SandboxPath) && isDir(r.SandboxPath) {
-		return inside(row.Dir, r.SandboxPath)
+		return recordedWorkspace(row.Dir, r.SandboxPath)
 	}
 	artifacts := filepath.Join(row.Dir, record.ArtifactsDir)
 	if !isDir(artifacts) {
@@ -59,6 +59,34 @@ func namedWorkspace(dir string) (string, error) {
 	return resolved, nil
 }
 
+// recordedWorkspace is the absolute path that a record names. In a copy of a row
+// that is the workspace of the row it was copied from, which nobody grades by the
+// copy; the copy's own is named.
+func recordedWorkspace(rowDir, path string) (string, error) {
+	found, err := inside(rowDir, path)
+	if err == nil {
+		return found, nil
+	}
+	own, ok := sameInCopy(rowDir, path)
+	if !ok {
+		return "", err
+	}
+	return "", &Error{Kind: Refused, Tried: "find the workspace of", On: rowDir,
+		Why: fmt.Errorf("the row was copied: its record still names %s, of the row that it was copied from", path),
+		Do:  "name the copy's own: --workspace " + own + "; or take rows elsewhere with podgrade export and import"}
+}
+
+// sameInCopy is the directory of the row that has, below it, the name that path
+// has below another row.
+func sameInCopy(rowDir, path string) (string, bool) {
+	at := strings.LastIndex(path, "/"+record.ArtifactsDir+"/")
+	if at < 0 {
+		return "", false
+	}
+	own, err := inside(rowDir, filepath.Join(rowDir, path[at:]))
+	return own, err == nil && isDir(own)
+}
+
 // inside returns where path leads, if that is below the row directory.
 func inside(rowDir, path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
@@ -66,7 +94,11 @@ func inside(rowDir, path string) (string, error) {
 		return "", workspaceError(path, err)
 	}
 	if !strings.HasPrefix(resolved, rowDir+string(filepath.Separator)) {
-		return "", workspaceError(path, fmt.Errorf("it leads to %s, outside of the row directory", resolved))
+		why := errors.New("it lies outside of the row directory " + rowDir)
+		if resolved != path {
+			why = fmt.Errorf("it leads to %s, outside of the row directory", resolved)
+		}
+		return "", workspaceError(path, why)
 	}
 	return resolved, nil
 }
