@@ -153,7 +153,7 @@ func deletingImage(t testing.TB) isolation.Image {
 	file, err := os.Open(path)
 	must(t, err)
 	defer file.Close()
-	_, err = host(t).ImportFile(ctx(t), file, reference, isolation.ImageConfig{})
+	_, err = host(t).ImportFile(ctx(t), file, 0, reference, isolation.ImageConfig{})
 	must(t, err)
 	found, err := host(t).Image(ctx(t), reference)
 	must(t, err)

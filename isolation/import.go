@@ -19,13 +19,23 @@ import (
 // one layer, as Import does; of what `docker save` wrote, and of an OCI
 // archive, the images that it holds, under the names that it gives them. Where
 // an archive holds one image it gets the reference as a name too. The archive
-// may be compressed, and file a pipe.
-func (h *Host) ImportFile(ctx context.Context, file *os.File, name string, config ImageConfig) ([]oci.Pin, error) {
+// may be compressed, and file a pipe. One of more than most bytes is refused;
+// 0: MostArchive.
+func (h *Host) ImportFile(ctx context.Context, file *os.File, most int64, name string, config ImageConfig) ([]oci.Pin, error) {
 	if err := checkImport(name, config); err != nil {
 		return nil, err
 	}
-	whole, err := h.seekable(file)
-	if err != nil {
+	if most == 0 {
+		most = MostArchive
+	}
+	whole, err := h.seekable(ctx, file, most)
+	var refused *Fault
+	switch {
+	case errors.As(err, &refused):
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
 		return nil, &Fault{Tried: "read the archive", On: file.Name(), Why: err, Do: "check that there is space in the scratch directory"}
 	}
 	defer whole.Close()
@@ -35,7 +45,7 @@ func (h *Host) ImportFile(ctx context.Context, file *os.File, name string, confi
 			Do: "name a tar archive of a root file system, of docker save, or an OCI archive"}
 	}
 	if kind == imageArchive {
-		return h.load(ctx, whole, file.Name(), name, config)
+		return h.load(ctx, whole, file.Name(), most, name, config)
 	}
 	if name == "" {
 		return nil, &Fault{Kind: Refusal, Tried: "import an image", On: "from " + file.Name(),
@@ -51,26 +61,14 @@ func (h *Host) ImportFile(ctx context.Context, file *os.File, name string, confi
 	return []oci.Pin{pin}, nil
 }
 
-// seekable is the file itself, or a copy where it is a pipe.
-func (h *Host) seekable(file *os.File) (*os.File, error) {
-	info, err := file.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		return os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return h.spool(file)
-}
-
 // spool copies a stream into a file without a name, and leaves it at its
 // beginning.
-func (h *Host) spool(r io.Reader) (*os.File, error) {
+func (h *Host) spool(ctx context.Context, r io.Reader, from string, most int64) (*os.File, error) {
 	file, err := os.CreateTemp(h.run.dir, "archive-")
 	if err != nil {
 		return nil, err
 	}
-	if _, err = io.Copy(file, r); err == nil {
+	if err = copyBounded(ctx, file, r, from, most); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err = errors.Join(err, os.Remove(file.Name())); err != nil {
@@ -80,13 +78,17 @@ func (h *Host) spool(r io.Reader) (*os.File, error) {
 }
 
 // load has Podman load an image archive.
-func (h *Host) load(ctx context.Context, archive *os.File, from, name string, config ImageConfig) ([]oci.Pin, error) {
+func (h *Host) load(ctx context.Context, archive *os.File, from string, most int64, name string, config ImageConfig) ([]oci.Pin, error) {
 	if len(config.changes()) > 0 || config.Platform != "" {
 		return nil, &Fault{Kind: Refusal, Tried: "import an image", On: "from " + from,
 			Why: errors.New("it holds an image with a configuration of its own"), Do: "leave out --user, --env and --platform, or build on the image with podgrade images build"}
 	}
-	names, err := h.podmanLoad(ctx, archive)
-	if err != nil {
+	names, err := h.podmanLoad(ctx, archive, from, most)
+	var refused *Fault
+	switch {
+	case errors.As(err, &refused):
+		return nil, err
+	case err != nil:
 		return nil, &Fault{Tried: "import an image", On: "from " + from, Why: err, Do: "check that the archive is whole: podgrade images import takes what docker save and podman save wrote"}
 	}
 	if name != "" && len(names) > 1 {
@@ -113,7 +115,7 @@ const loadedLine = "Loaded image"
 
 // podmanLoad returns the names of the images of an archive, or their ids where
 // it gives them none.
-func (h *Host) podmanLoad(ctx context.Context, archive *os.File) ([]string, error) {
+func (h *Host) podmanLoad(ctx context.Context, archive *os.File, from string, most int64) ([]string, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func (h *Host) podmanLoad(ctx context.Context, archive *os.File) ([]string, erro
 		return nil, err
 	}
 	if plain != io.Reader(archive) { // Podman knows some compressions only
-		if archive, err = h.spool(plain); err != nil {
+		if archive, err = h.spool(ctx, plain, from, most); err != nil {
 			return nil, err
 		}
 		defer archive.Close()

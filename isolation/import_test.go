@@ -25,7 +25,7 @@ func importFile(t *testing.T, h *isolation.Host, file, name string, config isola
 		t.Fatal(err)
 	}
 	defer f.Close()
-	return h.ImportFile(ctx(t), f, name, config)
+	return h.ImportFile(ctx(t), f, 0, name, config)
 }
 
 // What docker save writes, and an OCI archive, come back as the image that
@@ -100,7 +100,7 @@ func TestARootFileSystemComesThroughAPipe(t *testing.T) {
 		z.Close()
 		write.Close()
 	}()
-	pins, err := h.ImportFile(ctx(t), read, "localhost/podgrade-test/piped:1", isolation.ImageConfig{User: "grader", Env: []string{"A=b c=d"}})
+	pins, err := h.ImportFile(ctx(t), read, 0, "localhost/podgrade-test/piped:1", isolation.ImageConfig{User: "grader", Env: []string{"A=b c=d"}})
 	if err != nil || len(pins) != 1 {
 		t.Fatalf("%v, %v", pins, err)
 	}

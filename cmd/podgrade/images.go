@@ -46,6 +46,7 @@ func imagesCommand() *cli.Command {
 					&cli.StringFlag{Name: "user", Usage: "the image's `USER`"},
 					&cli.StringSliceFlag{Name: "env", Usage: "a variable of the image, `NAME=VALUE`"},
 					&cli.StringFlag{Name: "platform", Usage: "`OS/ARCH[/VARIANT]` instead of this machine's"},
+					maxSizeFlag("TAR"),
 					scratchFlag(),
 				},
 				OnUsageError: usageError, Action: importImage,
@@ -78,16 +79,20 @@ func importImage(c *cli.Context) error {
 	if c.NArg() != 1 && c.NArg() != 2 {
 		return usage(c, "images import takes a tar archive and a reference, and %s given", argumentsWere(c.NArg()))
 	}
+	most, err := maxSize(c)
+	if err != nil {
+		return err
+	}
 	tar, err := os.Open(c.Args().First())
 	if err != nil {
 		return &regrade.Error{Kind: regrade.User, Tried: "import an image", Why: err, Do: "name a tar archive"}
 	}
 	defer tar.Close()
-	if info, err := tar.Stat(); err == nil && info.IsDir() {
-		return &regrade.Error{Kind: regrade.User, Tried: "import an image", On: tar.Name(), Why: errors.New("it is a directory"), Do: "name a tar archive"}
+	if err := isolation.CheckArchive(tar); err != nil {
+		return &regrade.Error{Kind: regrade.User, Tried: "import an image", On: tar.Name(), Why: err, Do: "name a tar archive"}
 	}
 	return withHost(c, func(ctx context.Context, host *isolation.Host) error {
-		pins, err := host.ImportFile(ctx, tar, c.Args().Get(1), isolation.ImageConfig{
+		pins, err := host.ImportFile(ctx, tar, most, c.Args().Get(1), isolation.ImageConfig{
 			User: c.String("user"), Env: c.StringSlice("env"), Platform: c.String("platform"),
 		})
 		for _, pin := range pins {

@@ -33,13 +33,29 @@ func importCommand() *cli.Command {
 		Description: importHelp,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run directory `DIR`, which must not be there yet; needed"},
-			&cli.StringFlag{Name: "max-size", Value: "100GB", Usage: "refuse a larger FILE; a `SIZE` such as 20GB"},
+			maxSizeFlag("FILE"),
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			scratchFlag(),
 		},
 		OnUsageError: usageError,
 		Action:       importRows,
 	}
+}
+
+// maxSizeFlag bounds a file that is read.
+func maxSizeFlag(file string) cli.Flag {
+	return &cli.StringFlag{Name: "max-size", Value: "100GB", Usage: "refuse a larger " + file + "; a `SIZE` such as 20GB"}
+}
+
+func maxSize(c *cli.Context) (int64, error) {
+	most, err := parseSize(c.String("max-size"))
+	if err != nil {
+		return 0, usage(c, "--max-size %v", err)
+	}
+	if most == 0 {
+		return 0, usage(c, "--max-size is more than nothing; leave it out for 100GB")
+	}
+	return most, nil
 }
 
 func importRows(c *cli.Context) error {
@@ -49,12 +65,9 @@ func importRows(c *cli.Context) error {
 	if c.String("output") == "" {
 		return usage(c, "import needs -o DIR")
 	}
-	most, err := parseSize(c.String("max-size"))
+	most, err := maxSize(c)
 	if err != nil {
-		return usage(c, "--max-size %v", err)
-	}
-	if most == 0 {
-		return usage(c, "--max-size is more than nothing; leave it out for 100GB")
+		return err
 	}
 	began := time.Now()
 	imported, err := regrade.Import(c.Context, c.Args().First(), c.String("output"), regrade.ImportOptions{
