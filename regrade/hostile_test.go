@@ -130,7 +130,7 @@ func TestUnreadableRecords(t *testing.T) {
 		kind Kind
 		text string
 	}{
-		{"none", func(c *rowCase) { os.Remove(filepath.Join(c.dir, record.TaskFile)) }, User, "row directory"},
+		{"none", func(c *rowCase) { os.Remove(filepath.Join(c.dir, record.TaskFile)) }, User, "it has no record"},
 		{"not JSON", func(c *rowCase) { c.edit(`{`, `[`) }, Refused, "JSON"},
 		{"a key twice", func(c *rowCase) { c.edit(`"task_id"`, `"final_status": "SUCCESS", "task_id"`) }, Refused, "twice"},
 		{"nested deep", func(c *rowCase) {

@@ -200,7 +200,8 @@ func TestMemoryWhileACommandPrints(t *testing.T) {
 func TestWhatTheWorkerSaysIsNeutral(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bin", "podgrade")
-	for name, copied := range map[string]string{program: "bin/podgrade", filepath.Join(dir, "libexec/podgrade/podgrade-init"): "libexec/podgrade/podgrade-init"} {
+	for _, copied := range []string{"bin/podgrade", "libexec/podgrade/podgrade-init", "libexec/podgrade/podgrade-libpod"} {
+		name := filepath.Join(dir, copied)
 		text, err := os.ReadFile(filepath.Join(buildDir(t), copied))
 		if err == nil {
 			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o755))
