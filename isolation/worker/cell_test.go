@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,22 @@ func TestTheFirstProcessIsWaitedFor(t *testing.T) {
 	}
 	if len(runtime) == 0 {
 		t.Error("its end was taken from who waits for it")
+	}
+}
+
+// A cell whose supervisor greets before the runtime has written its number down
+// gets its network all the same.
+func TestANetworkWaitsForTheRuntimesFile(t *testing.T) {
+	c := &cell{dir: t.TempDir(), runtime: make(chan syscall.WaitStatus, 1)}
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		if err := os.WriteFile(c.pidFile(), []byte("1073741824"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	err := (&server{children: &children{}}).network(c, []Forwarder{{Path: "/nonexistent/pasta"}}, &Reply{})
+	if err == nil || !strings.HasPrefix(err.Error(), "/nonexistent/pasta: ") {
+		t.Errorf("the forwarder was not tried: %v", err)
 	}
 }
 

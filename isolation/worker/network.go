@@ -58,7 +58,7 @@ const networkGrace = 10 * time.Second
 // network gives a started cell, of which no command has run yet, a network by
 // the first forwarder that works.
 func (s *server) network(c *cell, choice []Forwarder, answer *Reply) error {
-	pid, err := c.initPID()
+	pid, err := c.awaitInitPID()
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (c *cell) standStill(ctx context.Context) (goOn func(), err error) {
 	if !c.runs() {
 		return func() {}, nil
 	}
-	first, err := c.initPID()
+	first, err := c.awaitInitPID()
 	if err != nil {
 		return nil, err
 	}
