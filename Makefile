@@ -11,6 +11,10 @@ PACKAGES ?= ./...
 SOAK     ?= 20
 # Tests to leave out, as -skip takes them; none by default.
 SKIP     ?=
+# Tests to run alone, as -run takes them, and whether those of root run too when
+# it is not all packages.
+RUN      ?=
+ROOTS    ?=
 
 # Pure Go, static, without the parts of the Podman bindings that need C.
 export CGO_ENABLED := 0
@@ -69,8 +73,8 @@ test demo bench cover soak:
 # Four packages at a time: tests of cells wait for something most of theirs. Lint
 # is what vets: to vet once more here would be a sixth of all.
 test-here: build-test
-	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(EXEC) $(PACKAGES)
-ifneq ($(and $(EXEC),$(filter ./... podgrade/isolation podgrade/cmd/podgrade,$(PACKAGES))),)
+	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
+ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
 	PODGRADE_TEST_USER=root $(GO) test -count=1 $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
 endif

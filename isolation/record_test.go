@@ -51,7 +51,7 @@ func TestAReplyThatIsTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh(t, c, "ln -s "+c.Places().Recorder+" uip")
-	if got := sh(t, c, "./uip; ls log"); !strings.HasPrefix(got.out, long) || !strings.Contains(got.out, "No such file") {
+	if got := sh(t, c, "./uip; ls log 2>&1"); !strings.HasPrefix(got.out, long) || !strings.Contains(got.out, "No such file") {
 		t.Errorf("%d bytes came: %+v", len(got.out), got.Exit)
 	}
 	reply.Stdout += "x"
