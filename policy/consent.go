@@ -175,8 +175,8 @@ func missing(asked Asked, hash string) error {
 	return &Refusal{
 		What:   what,
 		Grants: asked.Open,
-		Do: "Read the list; when all of it may happen, run the same command with --allow-recorded-commands, or with --accept-plan " + hash + all,
-		Plan: hash,
+		Do:     "Read the list; when all of it may happen, run the same command with --allow-recorded-commands, or with --accept-plan " + hash + all,
+		Plan:   hash,
 	}
 }
 
