@@ -138,7 +138,7 @@ func (answer Answer) accept(r Request, asked Asked, notice io.Writer) error {
 	switch {
 	case len(answer.Plans) > 0 && len(asked.Plan.Grants) > 0 && !slices.Contains(answer.Plans, hash):
 		return &Refusal{
-			What:   "another plan was accepted than what is asked for now, which is " + hash + ":",
+			What:   "another plan was accepted than the one that is asked for, which is " + hash + ":",
 			Grants: asked.Plan.Grants,
 			Do:     "Read the list; when all of it may happen, accept it with --accept-plan " + hash + ".",
 			Plan:   hash,

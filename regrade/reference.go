@@ -95,10 +95,10 @@ type treeEntry struct {
 // count too, so that no tree is walked for ever: most bounds both.
 func entriesOf(root *os.Root, most int, ignore []string, skip func(root *os.Root, name string, kind fs.FileMode) bool) ([]treeEntry, error) {
 	var all []treeEntry
-	count, todo := 0, []string{"."}
-	for len(todo) > 0 {
-		dir := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	count, unread := 0, []string{"."}
+	for len(unread) > 0 {
+		dir := unread[len(unread)-1]
+		unread = unread[:len(unread)-1]
 		err := eachEntry(root, dir, func(name string, kind fs.FileMode) error {
 			if count++; count > most {
 				return fmt.Errorf("it holds more than %d files and directories", most)
@@ -107,7 +107,7 @@ func entriesOf(root *os.Root, most int, ignore []string, skip func(root *os.Root
 				return nil
 			}
 			if kind.IsDir() {
-				todo = append(todo, name)
+				unread = append(unread, name)
 			}
 			all = append(all, treeEntry{name, kind})
 			return nil

@@ -94,7 +94,7 @@ func (r *runner) look(job Job) standing {
 	return s
 }
 
-// decide compares a record with the row that is asked for now.
+// decide compares a record with the row that the task files ask for.
 func (r *runner) decide(s *standing, rec *record.Record) {
 	s.changed = r.differences(s.job, rec)
 	switch {

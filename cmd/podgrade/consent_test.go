@@ -213,7 +213,7 @@ func TestAResumeGradesByThePlanThatWasAccepted(t *testing.T) {
 	s := executed(t, "cat >made", passing)
 	before := s.text(rowRecord)
 	out, said := s.podgrade(1, "run", "task.yaml", "--run-dir", "r", "--resume", "--accept-plan", strings.Repeat("0", 64))
-	_, hash, found := strings.Cut(out+said, "another plan was accepted than what is asked for now, which is ")
+	_, hash, found := strings.Cut(out+said, "another plan was accepted than the one that is asked for, which is ")
 	if !found || s.text(rowRecord) != before {
 		t.Fatalf("%s%s", out, said)
 	}

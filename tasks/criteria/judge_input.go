@@ -140,10 +140,10 @@ func (j *judging) referenceTexts(ctx context.Context) ([]namedText, error) {
 	}
 	var out []namedText
 	size := 0
-	todo := []string{"."}
-	for len(todo) > 0 && len(out) < maxReferenceFiles && size < referenceLimit {
-		dir := todo[0]
-		todo = todo[1:]
+	unread := []string{"."}
+	for len(unread) > 0 && len(out) < maxReferenceFiles && size < referenceLimit {
+		dir := unread[0]
+		unread = unread[1:]
 		entries, err := j.where.Reference.List(ctx, dir)
 		if err != nil {
 			return nil, fmt.Errorf("list the reference directory: %w", err)
@@ -166,7 +166,7 @@ func (j *judging) referenceTexts(ctx context.Context) ([]namedText, error) {
 			}
 		}
 		slices.Sort(inner)
-		todo = append(inner, todo...)
+		unread = append(inner, unread...)
 	}
 	return out, nil
 }

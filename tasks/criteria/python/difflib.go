@@ -57,20 +57,20 @@ type span struct{ aFrom, aTo, bFrom, bTo int }
 // matched counts the matching elements.
 func (m *matcher) matched() int {
 	total := 0
-	todo := []span{{0, len(m.a), 0, len(m.b)}}
-	for len(todo) > 0 {
-		s := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	uncompared := []span{{0, len(m.a), 0, len(m.b)}}
+	for len(uncompared) > 0 {
+		s := uncompared[len(uncompared)-1]
+		uncompared = uncompared[:len(uncompared)-1]
 		i, j, n := m.longest(s)
 		if n == 0 {
 			continue
 		}
 		total += n
 		if s.aFrom < i && s.bFrom < j {
-			todo = append(todo, span{s.aFrom, i, s.bFrom, j})
+			uncompared = append(uncompared, span{s.aFrom, i, s.bFrom, j})
 		}
 		if i+n < s.aTo && j+n < s.bTo {
-			todo = append(todo, span{i + n, s.aTo, j + n, s.bTo})
+			uncompared = append(uncompared, span{i + n, s.aTo, j + n, s.bTo})
 		}
 	}
 	return total
