@@ -75,7 +75,8 @@ type killedRun struct {
 	task, scratch string
 	dir           string
 	said          bytes.Buffer
-	finished      map[string][]byte // records with a verdict, by row
+	executed      map[string]string // when the agents of records began, by row
+	finished      map[string][]byte // records with a verdict that was signed, by row
 }
 
 // start starts the built program on the run.
@@ -95,7 +96,9 @@ func (k *killedRun) start() *exec.Cmd {
 }
 
 // verdicts are the status and the score of every row that has a record. A torn
-// record, or a finished one that was written again, fails the test.
+// record, one whose agent ran again, or a finished one that was written again,
+// fails the test. A row is finished when its verdict is signed, which comes after
+// the record: one that was killed between them is graded again, not executed.
 func (k *killedRun) verdicts() map[string]string {
 	k.t.Helper()
 	all := map[string]string{}
@@ -124,9 +127,16 @@ func (k *killedRun) verdicts() map[string]string {
 		if before := k.finished[name]; before != nil && !bytes.Equal(before, text) {
 			k.t.Errorf("%s was finished, and was written again", name)
 		}
+		began, _ := r.Get(record.FieldStartedAt).Text()
+		if before, ok := k.executed[name]; ok && before != began || began == "" {
+			k.t.Errorf("%s was executed at %q, and again at %q", name, before, began)
+		}
+		k.executed[name] = began
 		all[name] = string(r.Status)
 		if r.HasVerdict() {
-			k.finished[name] = text
+			if _, err := os.Stat(filepath.Join(dir, record.GradeEnvelope)); err == nil {
+				k.finished[name] = text
+			}
 			all[name] = fmt.Sprintf("%s %v", r.Status, *r.Score)
 		}
 	}
@@ -161,7 +171,7 @@ func (k *killedRun) noDrafts() {
 }
 
 func newKilledRun(t *testing.T, task, scratch string) *killedRun {
-	return &killedRun{t: t, task: task, scratch: scratch, dir: filepath.Join(t.TempDir(), "run"), finished: map[string][]byte{}}
+	return &killedRun{t: t, task: task, scratch: scratch, dir: filepath.Join(t.TempDir(), "run"), executed: map[string]string{}, finished: map[string][]byte{}}
 }
 
 // TestKilledRunsAreResumed kills runs at random instants: in the end every row
