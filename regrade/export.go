@@ -233,21 +233,21 @@ func (x *exporting) export(ctx context.Context) (exported *Exported, err error) 
 	return x.write(ctx)
 }
 
-// notOfRun are directories in which no summary of a run lies.
-func notOfRun() []string {
-	return []string{record.ArtifactsDir, record.WorkspaceDraft, record.ImportedDir}
+// notOfRun is what the part of a run's summaries never holds: anything but them,
+// and what lies where none does.
+func notOfRun() tree.Omission {
+	return tree.Omission{NoLinks: true, Only: record.RunFiles(), Without: []string{record.ArtifactsDir, record.WorkspaceDraft, record.ImportedDir}}
 }
 
-// notOfFiles are the names in a row directory that are no files of the row: the
-// workspace is a part for itself.
-func notOfFiles() []string { return []string{record.ArtifactsDir, record.WorkspaceDraft} }
+// notOfFiles is what the part of a row's files never holds: the workspace, which
+// is a part for itself, and the records of other rows.
+func notOfFiles() tree.Omission {
+	return tree.Omission{NoLinks: true, Top: []string{record.ArtifactsDir, record.WorkspaceDraft}, TopOnly: []string{record.TaskFile}}
+}
 
 // runFiles packs the summaries of the run.
 func (x *exporting) runFiles(ctx context.Context) error {
-	part, err := x.tree(ctx, x.run, "run.tar", tree.PackOptions{
-		Plain: true, NoLinks: true, Only: record.RunFiles(), Most: mostOfRow,
-		Without: notOfRun(),
-	})
+	part, err := x.tree(ctx, x.run, "run.tar", tree.PackOptions{Plain: true, Omission: notOfRun(), Most: mostOfRow})
 	x.manifest.Run = part
 	return err
 }

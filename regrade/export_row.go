@@ -98,10 +98,10 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 	if err != nil {
 		return "", exportError(dir, err)
 	}
-	top := notOfFiles()
+	omitted := notOfFiles()
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".tmp") {
-			top = append(top, e.Name())
+			omitted.Top = append(omitted.Top, e.Name())
 		}
 	}
 	below := hiddenFrom("", x.options.Keys, x.options.Scratch)
@@ -110,7 +110,7 @@ func (x *exporting) rowFiles(ctx context.Context, dir, name string) (string, err
 			below = append(below, other.dir)
 		}
 	}
-	return x.tree(ctx, dir, name, tree.PackOptions{Plain: true, NoLinks: true, Top: top, TopOnly: []string{record.TaskFile}, Skip: idsOf(below...), Most: mostOfRow})
+	return x.tree(ctx, dir, name, tree.PackOptions{Plain: true, Omission: omitted, Skip: idsOf(below...), Most: mostOfRow})
 }
 
 // workspace packs the artifacts of a row, owners and all; "" when there are

@@ -226,7 +226,7 @@ func (i *importing) place(ctx context.Context) (err error) {
 		return i.failed(err)
 	}
 	if part := i.archive.Manifest.Run; part != "" {
-		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true, NoLinks: true, Only: record.RunFiles(), Without: notOfRun()}); err != nil {
+		if err := i.unpack(ctx, part, i.stage, tree.UnpackOptions{Plain: true, Omission: notOfRun()}); err != nil {
 			return err
 		}
 	}
@@ -372,7 +372,7 @@ func (i *importing) row(ctx context.Context, part archive.Row) error {
 	if entries, err := os.ReadDir(row.Dir); err != nil || len(entries) > 0 {
 		return i.refuse(errors.Join(fmt.Errorf("the files of the run lie where the row %s lies", id), err), "nothing of it was used")
 	}
-	if err := i.unpack(ctx, part.Files, row.Dir, tree.UnpackOptions{Plain: true, NoLinks: true, Top: notOfFiles(), TopOnly: []string{record.TaskFile}}); err != nil {
+	if err := i.unpack(ctx, part.Files, row.Dir, tree.UnpackOptions{Plain: true, Omission: notOfFiles()}); err != nil {
 		return err
 	}
 	if part.Workspace != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -151,6 +152,21 @@ func (d *directory) fault(op, base string, err error) error {
 		name = "."
 	}
 	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// open opens what is expected to be a regular file, and says what it is.
+func (d *directory) open(base string) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := openQuietly(d.fd, base, unix.O_RDONLY)
+	if err != nil {
+		return nil, st, d.fault("open", base, err)
+	}
+	file := os.NewFile(uintptr(fd), base)
+	if err := unix.Fstat(fd, &st); err != nil {
+		file.Close()
+		return nil, st, d.fault("stat", base, err)
+	}
+	return file, st, nil
 }
 
 // each calls f for every entry of d, sorted bytewise by name, until one fails.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -163,17 +162,12 @@ func (l *layerWriter) directory(d *directory, path string, st *unix.Stat_t) erro
 }
 
 func (l *layerWriter) regular(d *directory, base, path string) error {
-	fd, err := openQuietly(d.fd, base, unix.O_RDONLY)
+	file, st, err := d.open(base)
 	if err != nil {
-		return d.fault("open", base, err)
+		return err
 	}
-	file := os.NewFile(uintptr(fd), base)
 	defer file.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return d.fault("stat", base, err)
-	}
-	attrs, err := attributesOf(fd)
+	attrs, err := attributesOf(int(file.Fd()))
 	if err != nil {
 		return d.fault("read the attributes of", base, err)
 	}

@@ -24,18 +24,7 @@ type PackOptions struct {
 	Plain bool `json:"plain,omitempty"`
 	// Filter drops .git directories and links that lead out of the tree.
 	Filter bool `json:"filter,omitempty"`
-	// NoLinks drops every link.
-	NoLinks bool `json:"no_links,omitempty"`
-	// Top are names that are left out of the root of the tree.
-	Top []string `json:"top,omitempty"`
-	// TopOnly are names that are left out everywhere else.
-	TopOnly []string `json:"top_only,omitempty"`
-	// Only are the names of files that are taken, with the directories that hold
-	// some; empty: all is taken.
-	Only []string `json:"only,omitempty"`
-	// Without are the names of directories that are left out wherever they are
-	// met.
-	Without []string `json:"without,omitempty"`
+	Omission
 	// Skip are directories that are left out wherever they are met.
 	Skip []FileID `json:"skip,omitempty"`
 	// Most refuses a larger tree.
@@ -128,13 +117,7 @@ func (p *packer) directory(d *directory) error {
 func (p *packer) skips(d *directory, base string, st *unix.Stat_t) bool {
 	kind := st.Mode & unix.S_IFMT
 	switch {
-	case d.up == nil && slices.Contains(p.o.Top, base):
-		return true
-	case d.up != nil && slices.Contains(p.o.TopOnly, base):
-		return true
-	case kind == unix.S_IFDIR && slices.Contains(p.o.Without, base):
-		return true
-	case len(p.o.Only) > 0 && kind != unix.S_IFDIR && !slices.Contains(p.o.Only, base):
+	case p.o.omits(base, d.up == nil, kind == unix.S_IFDIR):
 		return true
 	case p.o.Filter && filtered(d, base, kind):
 		return true
@@ -183,16 +166,11 @@ func (p *packer) entry(d *directory, base string, st *unix.Stat_t) error {
 }
 
 func (p *packer) regular(d *directory, base, path string, listed *unix.Stat_t) error {
-	fd, err := openQuietly(d.fd, base, unix.O_RDONLY)
+	file, st, err := d.open(base)
 	if err != nil {
-		return d.fault("open", base, err)
+		return err
 	}
-	file := os.NewFile(uintptr(fd), base)
 	defer file.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return d.fault("stat", base, err)
-	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != listed.Ino {
 		return d.fault("pack", base, errChanged)
 	}
@@ -206,13 +184,13 @@ func (p *packer) regular(d *directory, base, path string, listed *unix.Stat_t) e
 		p.links[id] = path
 	}
 	h := p.header(path, tar.TypeReg, &st)
-	if err := p.attributes(h, d, fd, base); err != nil {
+	if err := p.attributes(h, d, int(file.Fd()), base); err != nil {
 		return err
 	}
 	h.Size = st.Size
 	sparse := st.Blocks*blockUnit < st.Size
 	if sparse {
-		if h.Size, err = p.sizeOfRuns(fd, st.Size); err != nil {
+		if h.Size, err = p.sizeOfRuns(int(file.Fd()), st.Size); err != nil {
 			return d.fault("read", base, err)
 		}
 		if h.PAXRecords == nil {

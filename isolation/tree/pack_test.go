@@ -126,7 +126,7 @@ func TestAPlainTreeIsTheCallersOwn(t *testing.T) {
 	var st unix.Stat_t
 	must(t, unix.Stat(dir+"/hidden", &st))
 	must(t, os.Chmod(dir+"/plain", 0o666))
-	report, archive := packed(t, dir, tree.PackOptions{Plain: true, Filter: true, Top: []string{"-dash"}, Skip: []tree.FileID{{Dev: st.Dev, Ino: st.Ino}}})
+	report, archive := packed(t, dir, tree.PackOptions{Plain: true, Filter: true, Skip: []tree.FileID{{Dev: st.Dev, Ino: st.Ino}}, Omission: tree.Omission{Top: []string{"-dash"}}})
 	copied, err := unpacked(t, archive, tree.UnpackOptions{Plain: true})
 	must(t, err)
 	for _, gone := range []string{".git", "sub/.git", "out", "sub/up", "hidden", "fifo", "-dash"} {
@@ -145,7 +145,7 @@ func TestAPlainTreeIsTheCallersOwn(t *testing.T) {
 	if len(report.Left) != 3 || !strings.Contains(report.Left[0], "fifo") {
 		t.Errorf("left out: %q", report.Left)
 	}
-	if _, archive = packed(t, dir, tree.PackOptions{Plain: true, NoLinks: true}); bytes.Contains(archive, []byte("/etc/passwd")) {
+	if _, archive = packed(t, dir, tree.PackOptions{Plain: true, Omission: tree.Omission{NoLinks: true}}); bytes.Contains(archive, []byte("/etc/passwd")) {
 		t.Error("a link is in an archive without links")
 	}
 }
@@ -205,8 +205,8 @@ func TestWhatIsLeftOutIsWhatIsRefused(t *testing.T) {
 	if err := os.Symlink("kept", filepath.Join(dir, "sub/link")); err != nil {
 		t.Fatal(err)
 	}
-	_, archive := packed(t, dir, tree.PackOptions{Plain: true, NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}})
-	copied, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}})
+	_, archive := packed(t, dir, tree.PackOptions{Plain: true, Omission: tree.Omission{NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}}})
+	copied, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, Omission: tree.Omission{NoLinks: true, Top: []string{"artifacts"}, TopOnly: []string{"task.json"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +215,8 @@ func TestWhatIsLeftOutIsWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, archive = packed(t, dir, tree.PackOptions{Plain: true, Only: []string{"task.json"}, Without: []string{"artifacts"}})
-	if _, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, Only: []string{"task.json"}, Without: []string{"artifacts"}}); err != nil {
+	_, archive = packed(t, dir, tree.PackOptions{Plain: true, Omission: tree.Omission{Only: []string{"task.json"}, Without: []string{"artifacts"}}})
+	if _, err := unpacked(t, archive, tree.UnpackOptions{Plain: true, Omission: tree.Omission{Only: []string{"task.json"}, Without: []string{"artifacts"}}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -269,11 +269,11 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"hiding the whole image":       {[]*tar.Header{entry(file, ".wh..wh..opq", "")}, layer},
 		"opaque too late":              {[]*tar.Header{entry(dir, "a/", ""), entry(file, "a/b", ""), entry(file, "a/.wh..wh..opq", "")}, layer},
 		"hidden twice":                 {[]*tar.Header{entry(file, ".wh.a", ""), entry(file, "a", "")}, layer},
-		"a link where none is":         {[]*tar.Header{entry(file, "a", ""), entry(link, "b", "a")}, tree.UnpackOptions{Plain: true, NoLinks: true}},
-		"what is none of the root's":   {[]*tar.Header{entry(dir, "a/", "")}, tree.UnpackOptions{Top: []string{"a"}}},
-		"what is the root's alone":     {[]*tar.Header{entry(file, "a", ""), entry(dir, "b/", ""), entry(file, "b/a", "")}, tree.UnpackOptions{TopOnly: []string{"a"}}},
-		"a file that is no summary":    {[]*tar.Header{entry(file, "a", ""), entry(file, "b", "")}, tree.UnpackOptions{Only: []string{"a"}}},
-		"a directory that none has":    {[]*tar.Header{entry(dir, "b/", ""), entry(dir, "b/a/", "")}, tree.UnpackOptions{Without: []string{"a"}}},
+		"a link where none is":         {[]*tar.Header{entry(file, "a", ""), entry(link, "b", "a")}, tree.UnpackOptions{Plain: true, Omission: tree.Omission{NoLinks: true}}},
+		"what is none of the root's":   {[]*tar.Header{entry(dir, "a/", "")}, tree.UnpackOptions{Omission: tree.Omission{Top: []string{"a"}}}},
+		"what is the root's alone":     {[]*tar.Header{entry(file, "a", ""), entry(dir, "b/", ""), entry(file, "b/a", "")}, tree.UnpackOptions{Omission: tree.Omission{TopOnly: []string{"a"}}}},
+		"a file that is no summary":    {[]*tar.Header{entry(file, "a", ""), entry(file, "b", "")}, tree.UnpackOptions{Omission: tree.Omission{Only: []string{"a"}}}},
+		"a directory that none has":    {[]*tar.Header{entry(dir, "b/", ""), entry(dir, "b/a/", "")}, tree.UnpackOptions{Omission: tree.Omission{Without: []string{"a"}}}},
 		"somebody's owner":             {[]*tar.Header{{Typeflag: file, Name: "a", Uid: 1 << 30}}, tree.UnpackOptions{}},
 		"deeper than a tree may be":    {deepEntries(), tree.UnpackOptions{}},
 	} {

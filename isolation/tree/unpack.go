@@ -25,13 +25,7 @@ type UnpackOptions struct {
 	// Layer: what WriteLayer wrote; it becomes the upper directory of an overlay
 	// again.
 	Layer bool `json:"layer,omitempty"`
-	// NoLinks, Top, TopOnly, Only and Without: what Pack leaves out by them is
-	// refused.
-	NoLinks bool     `json:"no_links,omitempty"`
-	Top     []string `json:"top,omitempty"`
-	TopOnly []string `json:"top_only,omitempty"`
-	Only    []string `json:"only,omitempty"`
-	Without []string `json:"without,omitempty"`
+	Omission
 	// Most refuses more than this.
 	Most Bound `json:"most"`
 }
@@ -197,12 +191,7 @@ func (u *unpacker) to(h *tar.Header) (base string, err error) {
 
 // unwanted tells of what Pack leaves out.
 func (u *unpacker) unwanted(h *tar.Header, base string) bool {
-	top, dir := len(u.levels) == 1, h.Typeflag == tar.TypeDir
-	return u.o.NoLinks && h.Typeflag == tar.TypeSymlink ||
-		top && slices.Contains(u.o.Top, base) ||
-		!top && slices.Contains(u.o.TopOnly, base) ||
-		dir && slices.Contains(u.o.Without, base) ||
-		!dir && len(u.o.Only) > 0 && !slices.Contains(u.o.Only, base)
+	return u.o.NoLinks && h.Typeflag == tar.TypeSymlink || u.o.omits(base, len(u.levels) == 1, h.Typeflag == tar.TypeDir)
 }
 
 // next refuses a name that does not come after the last one of its directory.
