@@ -50,10 +50,9 @@ type standing struct {
 	due     due
 	clear   bool               // something of an earlier execution is in the way
 	again   again              // why a row that was finished is executed again
-	reason  string             // why a row that was there is done again; "": no reason to tell
+	reason  string             // why a row that was there is done again although nobody asked for it; ""
 	summary *record.SummaryRow // of the record that is there
 	changed []string           // keys that the row was executed with otherwise
-	doubt   string             // why its verdict is not believed; "": no reason
 	err     error              // the row can be neither read nor made
 }
 
@@ -87,7 +86,7 @@ func (r *runner) look(job Job) standing {
 	s.summary = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
 	r.decide(&s, rec)
 	if r.options.Grade && s.due != dueExecute && len(s.changed) == 0 {
-		if s.doubt = doubtOf(row, rec, r.options.Grading); s.doubt != "" {
+		if s.reason = doubtOf(row, rec, r.options.Grading); s.reason != "" {
 			s.due, s.summary = dueGrade, nil // what it says is not passed on
 		}
 	}
@@ -99,19 +98,19 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 	s.changed = r.differences(s.job, rec)
 	switch {
 	case len(s.changed) > 0 && r.options.RerunChanged:
-		s.due, s.clear, s.again, s.reason = dueExecute, true, againChanged, "it was executed with another "+strings.Join(s.changed, ", ")
+		s.due, s.clear, s.again = dueExecute, true, againChanged
 		s.changed = nil
 		return
 	case len(s.changed) > 0:
 		s.due = dueNothing
 		return
 	case r.options.Retry.takes(rec):
-		s.due, s.clear, s.again, s.reason = dueExecute, true, againRetried, "it had ended as "+string(rec.Status)
+		s.due, s.clear, s.again = dueExecute, true, againRetried
 		return
 	}
 	s.due = dueOf(rec, r.options.Grade)
 	if s.due == dueNothing && r.options.Grade && rec.HasVerdict() && otherCriteria(s.job.Row.Task, rec) {
-		s.due, s.reason = dueGrade, "its criteria have changed"
+		s.due = dueGrade
 	}
 }
 
@@ -263,11 +262,13 @@ func keysOf(task *tasks.Task) (map[string]json.RawMessage, error) {
 	return keys, json.Unmarshal(text, &keys)
 }
 
-// warnOfDoubts says which verdicts are not believed, before they are reached again.
+// warnOfDoubts says which records are not believed, before their rows are done
+// again.
 func (r *runner) warnOfDoubts() {
+	done := map[due]string{dueExecute: "executed", dueGrade: "graded"}
 	for _, s := range r.rows {
-		if s.doubt != "" {
-			r.warn(s.job.Identity().String() + " is graded again: " + s.doubt)
+		if s.reason != "" {
+			r.warn(s.job.Identity().String() + " is " + done[s.due] + " again: " + s.reason)
 		}
 	}
 }

@@ -115,3 +115,13 @@ func TestAResumeBelievesWhatNobodySigned(t *testing.T) {
 		t.Errorf("%v, %s", c.events, c.notice.String())
 	}
 }
+
+// TestARecordThatCannotBeReadIsSaidToBe, before its row is executed again.
+func TestARecordThatCannotBeReadIsSaidToBe(t *testing.T) {
+	c := newSignedRun(t)
+	c.forge(`{`, `[`)
+	c.run(ExitFailed, labels("bad")...)
+	if c.count(RowExecuted) != 1 || !strings.Contains(c.notice.String(), "bad/00 is executed again: its record cannot be read: ") {
+		t.Errorf("%v, %s", c.events, c.notice.String())
+	}
+}
