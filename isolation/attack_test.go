@@ -72,9 +72,13 @@ func TestACellAnswersAfterEveryAttack(t *testing.T) {
 	for _, kind := range cellsToAttack {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			c := open(t, as(t, kind.user), func(o *isolation.Order) { withAttack(t)(o); kind.change(o) })
+			opened := func() isolation.Cell {
+				return open(t, as(t, kind.user), func(o *isolation.Order) { withAttack(t)(o); kind.change(o) })
+			}
+			c := opened()
 			mark := fmt.Sprintf("mark-%d-%s", os.Getpid(), strings.ReplaceAll(kind.name, " ", "-"))
 			for _, a := range attacktest.Attacks(mark, oci.InitPath) {
+				ended := false
 				t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
 					exit := attack(t, c, a)
 					if a.Timeout > 0 && exit.Duration > a.Timeout+3*time.Second {
@@ -83,8 +87,14 @@ func TestACellAnswersAfterEveryAttack(t *testing.T) {
 					if left := processesOf(mark); exit.TimedOut && len(left) > 0 {
 						t.Errorf("left after the time-out: %q", left)
 					}
-					alive(t, c)
+					if !exit.CellEnded {
+						alive(t, c)
+					}
+					ended = exit.CellEnded
 				})
+				if ended { // a cell that its command ended is that command's failure
+					c = opened()
+				}
 			}
 		})
 	}
