@@ -33,6 +33,32 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
+// TestNeutralField: nothing that a spreadsheet shows is a formula of the text.
+func TestNeutralField(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "",
+		"plain; a=b, c-d":            "plain; a=b, c-d",
+		"=HYPERLINK(\"http://e\")":   "'=HYPERLINK(\"http://e\")",
+		"+1":                         "'+1",
+		"-1+cmd|' /C calc'!A0":       "'-1+cmd|' /C calc'!A0",
+		"@SUM(A1)":                   "'@SUM(A1)",
+		"  =1":                       "'  =1",
+		"\"=1\"":                     "'\"=1\"",
+		"a;=1":                       "a;'=1",
+		"a; \"-1;b;+2":               "a;' \"-1;b;'+2",
+		"＝1":                         "'＝1",
+		"\t=1":                       `\t=1`,
+		"\r=1":                       `\r=1`,
+		"\n=1\x1b[2J\u202e":          `\n=1\x1b[2J\u202e`,
+		"'=1":                        "'=1",
+		"no formula in it at all \n": `no formula in it at all \n`,
+	} {
+		if got := NeutralField(in); got != want {
+			t.Errorf("NeutralField(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestClip(t *testing.T) {
 	if got := Clip("ééééé", 5); got != "ééééé" {
 		t.Errorf("%q", got)
@@ -43,11 +69,16 @@ func TestClip(t *testing.T) {
 }
 
 func FuzzNeutral(f *testing.F) {
-	for _, seed := range []string{"a", "\x1b[2J", "\u202e", "\xff", "\r\n", "\u2028", "\U000e0001"} {
+	for _, seed := range []string{"a", "\x1b[2J", "\u202e", "\xff", "\r\n", "\u2028", "\U000e0001", "=1;+2", "; \"@"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, out := range []string{Neutral(s), Clip(s, 10)} {
+		for _, part := range strings.Split(NeutralField(s), ";") {
+			if first := strings.TrimLeft(part, ` "`); first != "" && strings.ContainsAny(first[:1], "=+-@") {
+				t.Fatalf("%q is a formula", part)
+			}
+		}
+		for _, out := range []string{Neutral(s), NeutralField(s), Clip(s, 10)} {
 			if !utf8.ValidString(out) {
 				t.Fatalf("%q is not UTF-8", out)
 			}

@@ -24,12 +24,16 @@ const (
 	formatMarkdown = "md"
 	formatHTML     = "html"
 	formatJUnit    = "junit"
+	formatCSV      = "csv"
 )
 
 const reportHelp = `Shows what the run in RUN came to, from its run.json and the records of its
 rows: a page in Markdown on standard output, an HTML page beside each record
-(task.html), or JUnit XML (junit.xml in the run directory). RUN may be a single
-row with -f html.
+(task.html), JUnit XML (junit.xml in the run directory), or a table of the rows
+as CSV on standard output. RUN may be a single row with -f html.
+
+--csv FILE writes the table only, or beside what another option asks for; FILE -
+is standard output.
 
 --rebuild makes run.json and run.md anew from the records on the disk. Records
 that cannot be read are named and left out; suite and experiment files stay as
@@ -46,9 +50,10 @@ func reportCommand() *cli.Command {
 		ArgsUsage:   "RUN",
 		Description: reportHelp,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: formatMarkdown, Usage: "`FORMAT`: md, html or junit"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: formatMarkdown, Usage: "`FORMAT`: md, html, junit or csv"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`"},
 			&cli.StringFlag{Name: "junit-xml", Usage: "write JUnit XML to `FILE` too"},
+			&cli.StringFlag{Name: "csv", Usage: "write a table of the rows to `FILE`"},
 			&cli.BoolFlag{Name: "rebuild", Usage: "make run.json and run.md anew from the rows"},
 		},
 		OnUsageError: usageError,
@@ -79,6 +84,9 @@ func reportRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkCSV(c); err != nil {
+		return err
+	}
 	if c.Bool("rebuild") {
 		if c.IsSet("format") || c.IsSet("output") {
 			return usage(c, "--rebuild writes the run's own summary, so that --format and --output say nothing")
@@ -86,11 +94,18 @@ func reportRun(c *cli.Context) error {
 		if err := rebuildRun(c, run, run); err != nil {
 			return err
 		}
-	} else if err := reportAs(c, run); err != nil {
-		return err
+	} else if !csvOnly(c) {
+		if err := reportAs(c, run); err != nil {
+			return err
+		}
 	}
 	if path := c.String("junit-xml"); path != "" {
-		return junitTo(run, path)
+		if err := junitTo(run, path); err != nil {
+			return err
+		}
+	}
+	if path := c.String("csv"); path != "" {
+		return reportCSV(c.App.Writer, run, path)
 	}
 	return nil
 }
@@ -178,8 +193,10 @@ func reportAs(c *cli.Context, run string) error {
 		return junitInto(c.App.Writer, run)
 	case formatHTML:
 		return reportHTML(c.App.Writer, run, output)
+	case formatCSV:
+		return reportCSV(c.App.Writer, run, output)
 	default:
-		return reportError("report as", format, errors.New("there is no such format"), "say md, html or junit")
+		return reportError("report as", format, errors.New("there is no such format"), "say md, html, junit or csv")
 	}
 }
 

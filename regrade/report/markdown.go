@@ -98,13 +98,17 @@ func state(s record.Status) string {
 func stamps(row *record.Object) string {
 	var all []string
 	for _, stamp := range record.Stamps(row) {
-		text := stamp.Name
-		if value := short(stamp.Value); value != "true" {
-			text += ": " + value
-		}
-		all = append(all, code(text))
+		all = append(all, code(stampText(stamp)))
 	}
 	return strings.Join(all, ", ")
+}
+
+// stampText is a stamp, and what it says beyond that it is there.
+func stampText(stamp record.Stamp) string {
+	if value := short(stamp.Value); value != "true" {
+		return stamp.Name + ": " + value
+	}
+	return stamp.Name
 }
 
 // short is a value of JSON on one line.

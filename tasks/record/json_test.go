@@ -209,3 +209,12 @@ func TestOrdinaryBytesAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestAnIntegerOutOfRangeIsNone: it would be counted as the end of the range.
+func TestAnIntegerOutOfRangeIsNone(t *testing.T) {
+	for text, want := range map[string]int64{"7": 7, "-9223372036854775808": math.MinInt64, "9223372036854775808": 0, "-123456789012345678901": 0, "1.0": 0, "null": 0} {
+		if n, ok := Raw(text).Int(); n != want || ok != (want != 0) {
+			t.Errorf("%s is %d, %v", text, n, ok)
+		}
+	}
+}

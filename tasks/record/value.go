@@ -64,7 +64,10 @@ func (r Raw) Number() (float64, bool) {
 // Int returns the whole number that the value is.
 func (r Raw) Int() (int64, bool) {
 	n, err := strconv.ParseInt(string(r), 10, 64)
-	return n, err == nil
+	if err != nil {
+		return 0, false // a number beyond the range would be its end
+	}
+	return n, true
 }
 
 // Object returns the members of the object that the value is.
