@@ -151,13 +151,10 @@ func isImageRule(rule string) bool {
 	return rule == "*" || registryName.MatchString(rule)
 }
 
-// imageRule compares one rule with one name of an image, whose registry is the
-// same however its case is written.
+// imageRule compares one rule with one name of an image, however the same name is
+// written in either.
 func imageRule(rule, name string) bool {
 	repository, digest, _ := strings.Cut(name, "@")
-	if registry, rest, ok := strings.Cut(repository, "/"); ok {
-		repository = strings.ToLower(registry) + "/" + rest
-	}
 	if is, ok := hashOf(rule); ok {
 		of, hashed := hashOf(digest)
 		if digest == "" {
@@ -165,9 +162,45 @@ func imageRule(rule, name string) bool {
 		}
 		return hashed && is == of
 	}
-	rule = strings.TrimSuffix(rule, "/")
-	return repository == rule || strings.HasPrefix(repository, rule+"/") ||
-		strings.HasPrefix(repository, rule+":") && strings.Contains(rule, "/")
+	rule = oneRegistry(strings.TrimSuffix(rule, "/"))
+	return slices.ContainsFunc(sameImage(oneRegistry(repository)), func(repository string) bool {
+		return repository == rule || strings.HasPrefix(repository, rule+"/") ||
+			strings.HasPrefix(repository, rule+":") && strings.Contains(rule, "/")
+	})
+}
+
+// Docker's registry, another name of it, and where its own images lie there.
+const (
+	dockerHub    = "docker.io"
+	dockerIndex  = "index.docker.io"
+	dockerImages = dockerHub + "/library/"
+)
+
+// oneRegistry writes a name with its registry in one way: neither the case of
+// letters nor the port that it has anyway makes another one.
+func oneRegistry(name string) string {
+	registry, rest, several := strings.Cut(name, "/")
+	registry = strings.TrimSuffix(strings.ToLower(registry), ":443")
+	if registry == dockerIndex {
+		registry = dockerHub
+	}
+	if !several {
+		return registry
+	}
+	return registry + "/" + rest
+}
+
+// sameImage are the names of the image of a name: docker.io/debian is
+// docker.io/library/debian, as Podman reads it.
+func sameImage(name string) []string {
+	own, ok := strings.CutPrefix(name, dockerImages)
+	if !ok {
+		own, ok = strings.CutPrefix(name, dockerHub+"/")
+	}
+	if !ok || own == "" || strings.Contains(own, "/") {
+		return []string{name}
+	}
+	return []string{dockerHub + "/" + own, dockerImages + own}
 }
 
 // hashOf is the hexadecimal of a digest or an id.

@@ -116,7 +116,7 @@ func (g *grading) taskOfSource(config record.TaskConfig, invalid error) (*tasks.
 		err = errors.New("the recorded text of the task file has a dataset, of which nothing says the row")
 	}
 	if err != nil {
-		return nil, errors.Join(invalid, err)
+		return nil, fmt.Errorf("%w; and the recorded text of its task file cannot take its place: %w", invalid, err)
 	}
 	g.warn("the recorded task is not valid any more, so that the row is graded by the recorded text of its task file: what --experiment, -D and other layers of the run had changed is not in it (" + firstLine(invalid) + ")")
 	return task, nil

@@ -152,17 +152,25 @@ func openArchive(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
 		file.Close()
-		return nil, errors.Join(errors.New("it is no regular file"), err)
+		return nil, err
 	}
 	return file, nil
 }
 
 // checkPlaces refuses what cannot be put anywhere.
 func (i *importing) checkPlaces() error {
-	if entries, err := os.ReadDir(i.run); err == nil && len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &Error{Kind: User, Tried: "make the run directory", On: i.run, Why: errors.Join(errors.New("something is there already"), err), Do: "name a new directory with -o"}
+	entries, err := os.ReadDir(i.run)
+	if err == nil && len(entries) > 0 {
+		err = errors.New("something is there already")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &Error{Kind: User, Tried: "make the run directory", On: i.run, Why: err, Do: "name a new directory with -o"}
 	}
 	var paths []string
 	for _, row := range i.archive.Manifest.Rows {

@@ -112,8 +112,19 @@ func Failures(results []Graded) error {
 	if all == nil {
 		return nil
 	}
-	all.ErrorFormat = oneALine
+	all.ErrorFormat = headed
 	return all
+}
+
+// headed says one error as it is, and of several how many there are.
+func headed(errs []error) string {
+	if len(errs) > 1 {
+		return fmt.Sprintf("%d errors:%s", len(errs), oneALine(errs))
+	}
+	if rows, ok := errs[0].(*refusedRows); ok {
+		return rows.lines()
+	}
+	return policy.Neutral(cutText(errs[0].Error(), mostErrorLine))
 }
 
 // refusedRows are rows that were refused for the same: one page for all of them.

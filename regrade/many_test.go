@@ -239,11 +239,17 @@ func TestRowsThatAskForTheSameAreOnePage(t *testing.T) {
 	}
 	results = append(results, Graded{Dir: "other", Err: page("y", "z")})
 	text := Failures(results).Error()
-	want := "\n  - lost" +
+	want := "3 errors:\n  - lost" +
 		"\n  - a, b, c\\x1b, d, e and 2 more rows: nobody has accepted that:\n    1 command:\n      - command: x\\n  - command: forged\n    say yes" +
 		"\n  - other: nobody has accepted that:\n    2 commands:\n      - command: y\n      - command: z\n    say yes"
 	if text != want {
 		t.Errorf("%s\nwant%s", text, want)
+	}
+	// What is alone is no list: no message begins with nothing.
+	for want, alone := range map[string]Graded{"lost": results[0], "other: nobody has accepted that:\n    2 commands:": results[8]} {
+		if text := Failures([]Graded{alone}).Error(); !strings.HasPrefix(text, want) {
+			t.Errorf("%q, want %q", text, want)
+		}
 	}
 	var refusal *policy.Refusal
 	if err := page("x"); !errors.As(err, &refusal) || refusal.Brief() != "nobody has accepted that: 1 command and 0 grants, plan hash" {

@@ -45,6 +45,7 @@ func TestARecordFallsBackToTheTextOfItsTaskFile(t *testing.T) {
 			c := invalid(t)
 			c.edit(edit.old, edit.new)
 			c.refused(Refused, edit.text, false)
+			c.refused(Refused, "and the recorded text of its task file cannot take its place: ", false)
 		})
 	}
 	t.Run("no text", func(t *testing.T) {

@@ -540,7 +540,7 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, in := range []string{taken, filepath.Join(taken, "mine")} {
-		if _, err := newTravel(t).take(file, in); regrade.KindOf(err) != regrade.User {
+		if _, err := newTravel(t).take(file, in); regrade.KindOf(err) != regrade.User || strings.Contains(err.Error(), "\n") {
 			t.Errorf("into %s: %v", in, err)
 		}
 	}

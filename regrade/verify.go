@@ -24,7 +24,12 @@ type Vouched struct {
 	Row     string    `json:"row"` // directory
 	Execute Vouching  `json:"execute"`
 	Verdict *Vouching `json:"verdict"` // nil: the row has no verdict
+	// Workspace is what is known of it: nothing, since Verify does not read it.
+	Workspace string `json:"workspace"`
 }
+
+// notCompared: only a grade compares a workspace with what was signed.
+const notCompared = "not compared"
 
 // Holds tells whether all of the row is as somebody known has signed it.
 func (v Vouched) Holds() bool { return v.Execute.Holds() && (v.Verdict == nil || v.Verdict.Holds()) }
@@ -44,7 +49,7 @@ func Verify(row *record.Row, known Signers) (Vouched, error) {
 }
 
 func verify(row *record.Row, rec *record.Record, known Signers) Vouched {
-	v := Vouched{Row: row.Dir}
+	v := Vouched{Row: row.Dir, Workspace: notCompared}
 	executed := ""
 	v.Execute = vouching(row, record.ExecuteEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
 		found, err := checkExecuted(known, row, rec, text)

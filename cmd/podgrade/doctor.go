@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,7 +93,10 @@ func factSource(c *cli.Context) (source hostfacts.Source, done func() error, err
 	case "-":
 		return hostfacts.Record{Reader: os.Stdin}, nothing, nil
 	default:
-		file, err := os.Open(name)
+		file, err := openToRead(c.Context, name)
+		if errors.Is(err, context.Canceled) {
+			return nil, nil, err
+		}
 		if err != nil {
 			return nil, nil, &regrade.Error{Kind: regrade.User, Tried: "read the facts of a host", Why: err, Do: "give a file that `podgrade doctor --json` wrote"}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,31 @@ func TestDotenvFillsOnlyItsList(t *testing.T) {
 	}
 	if len(taken) != len(dotenvNames)-3 || len(left) != 1 || !strings.Contains(left[0], "CODEX_BASE_URL") {
 		t.Errorf("%q, %q", taken, left)
+	}
+}
+
+// TestThePageNamesWhatDotenvMayFill: all of the list, and nothing else.
+func TestThePageNamesWhatDotenvMayFill(t *testing.T) {
+	page, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Variables of the current directory\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, table, _ := strings.Cut(section, "\n| --- | --- |\n")
+	var named []string
+	for _, match := range regexp.MustCompile("`([A-Z_]{6,})`").FindAllStringSubmatch(table, -1) {
+		named = append(named, match[1])
+	}
+	for _, name := range dotenvNames {
+		if !slices.Contains(named, name) {
+			t.Errorf("docs/running.md does not name %s", name)
+		}
+	}
+	for _, name := range named {
+		if !slices.Contains(dotenvNames, name) {
+			t.Errorf("docs/running.md names %s", name)
+		}
 	}
 }
 

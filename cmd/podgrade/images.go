@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -83,7 +82,10 @@ func importImage(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	tar, err := os.Open(c.Args().First())
+	tar, err := openToRead(c.Context, c.Args().First())
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	if err != nil {
 		return &regrade.Error{Kind: regrade.User, Tried: "import an image", Why: err, Do: "name a tar archive"}
 	}

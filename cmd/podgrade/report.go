@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 
 	"podgrade/policy"
@@ -288,16 +287,17 @@ func reportHTML(w io.Writer, run, output string) error {
 	case output != "" && len(dirs) > 1:
 		return reportError("report", run, fmt.Errorf("-o names one file, and there are %d rows", len(dirs)), "name one row directory")
 	}
-	var errs *multierror.Error
+	var results []regrade.Graded
 	for _, dir := range dirs {
 		page, err := rowHTML(run, dir, output)
 		if err != nil {
-			errs = multierror.Append(errs, reportError("show the row", filepath.Join(run, dir), err, "see the record"))
+			err = reportError("show the row", filepath.Join(run, dir), err, "see the record")
+			results = append(results, regrade.Graded{Dir: dir, Err: err})
 			continue
 		}
 		fmt.Fprintln(w, policy.Neutral(page))
 	}
-	return errs.ErrorOrNil()
+	return regrade.Failures(results)
 }
 
 func rowHTML(run, dir, output string) (page string, err error) {

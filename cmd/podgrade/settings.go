@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 	"gopkg.in/yaml.v3"
@@ -47,7 +48,7 @@ func readSettings(name string) (settings, error) {
 	wrong := func(err error) error {
 		return &regrade.Error{Kind: regrade.User, Tried: "read the configuration file", On: name, Why: err, Do: "correct it, or remove it; its keys are " + defaultImageKey + " and " + stateBudgetKey}
 	}
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -55,8 +56,12 @@ func readSettings(name string) (settings, error) {
 		return s, wrong(err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return s, wrong(errors.Join(err, errors.New("it is no regular file")))
+	info, err := f.Stat()
+	if err != nil {
+		return s, wrong(err)
+	}
+	if !info.Mode().IsRegular() {
+		return s, wrong(errors.New("it is no regular file"))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
 	if err == nil && len(text) > maxSettings {

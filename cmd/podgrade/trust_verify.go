@@ -15,7 +15,7 @@ import (
 
 const trustVerifyHelp = `Says who has signed each row and its verdict, and what of it is not as it was
 signed. A signature by a key that is neither yours nor trusted counts as none.
-The workspace is not looked at: a grade compares it.
+The workspace is not looked at, which a line says: a grade compares it.
 
 Exit codes: 0 all is as somebody known has signed it; 1 something is not, or is
 not signed; 2 the command line is wrong.`
@@ -76,10 +76,16 @@ func printVouched(c *cli.Context, v regrade.Vouched) error {
 	if _, err := fmt.Fprintln(c.App.Writer, policy.Neutral(v.Row)); err != nil {
 		return err
 	}
-	if err := printVouching(c.App.Writer, "executed", v.Execute); err != nil || v.Verdict == nil {
+	if err := printVouching(c.App.Writer, "executed", v.Execute); err != nil {
 		return err
 	}
-	return printVouching(c.App.Writer, "verdict", *v.Verdict)
+	if v.Verdict != nil {
+		if err := printVouching(c.App.Writer, "verdict", *v.Verdict); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "  workspace: %s here; a grade compares it\n", v.Workspace)
+	return err
 }
 
 func printVouching(w io.Writer, what string, v regrade.Vouching) error {
@@ -90,7 +96,7 @@ func printVouching(w io.Writer, what string, v regrade.Vouching) error {
 	case len(v.Differ) > 0:
 		says = "NOT as " + v.Signer + " has signed it: another " + partNames(v.Differ)
 	}
-	_, err := fmt.Fprintf(w, "  %-9s %s\n", what+":", says)
+	_, err := fmt.Fprintf(w, "  %-10s %s\n", what+":", says)
 	return err
 }
 
