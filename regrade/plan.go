@@ -45,6 +45,9 @@ type Plan struct {
 	// Needs is why this host or this release would not run some rows: nothing is
 	// wrong with the files.
 	Needs []string `json:"needs"`
+	// GradeNeeds is why this release could not grade some rows once they are
+	// executed.
+	GradeNeeds []string `json:"grade_needs"`
 }
 
 // PlannedExperiment is the active experiment.
@@ -97,7 +100,7 @@ func MakePlan(ctx context.Context, files []string, o PlanOptions) (*Plan, error)
 	if err := o.Request.Check(); err != nil {
 		return nil, &Error{Kind: User, Tried: "read the command line", Why: err}
 	}
-	p := &planner{options: o, loader: criteria.NewLoader(o.Lookup), plan: &Plan{Files: []*PlannedFile{}, Problems: []Finding{}, Needs: []string{}}}
+	p := &planner{options: o, loader: criteria.NewLoader(o.Lookup), plan: &Plan{Files: []*PlannedFile{}, Problems: []Finding{}, Needs: []string{}, GradeNeeds: []string{}}}
 	p.experiment()
 	dirs := map[string]string{}
 	for _, file := range files {

@@ -123,20 +123,21 @@ func (p *planner) needs(task *tasks.Task, o ExecuteOptions) []string {
 		list = append(list, lack.why.Error()+"; "+lack.do)
 	}
 	for _, need := range list {
-		p.need(need)
+		p.plan.Needs = once(p.plan.Needs, need)
 	}
 	for _, criterion := range task.SuccessCriteria {
 		if asksModel(criterion) {
-			p.need("criteria of type " + criterion.Common().Type + " call a model, and this release has no way to one; set enabled: false")
+			p.plan.GradeNeeds = once(p.plan.GradeNeeds, "criteria of type "+criterion.Common().Type+" call a model, and this release has no way to one; set enabled: false")
 		}
 	}
 	return list
 }
 
-func (p *planner) need(text string) {
-	if !slices.Contains(p.plan.Needs, text) {
-		p.plan.Needs = append(p.plan.Needs, text)
+func once(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
 	}
+	return append(list, text)
 }
 
 // asksModel tells whether a criterion is a judge that is enabled.

@@ -62,7 +62,7 @@ variants:
     checker_context: {api_route: {route: bedrock}}
   - variant_id: plain
   - variant_id: wrong
-    agent: {type: codex, max_turns: 3}
+    agent: {type: codex, permission_mode: all}
 -- image/Dockerfile --
 FROM scratch
 `)
@@ -89,8 +89,8 @@ FROM scratch
 		}
 	}
 	_, err = l.Resolve(f, Layers{Experiment: e, Variant: &e.Variants[2]})
-	if err == nil || !strings.Contains(err.Error(), "e.yaml:10:26: agent.max_turns: was moved; write run_limits.max_turns") {
-		t.Errorf("a limit under the agent of a variant: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "e.yaml:10:43: agent.permission_mode: must be default, acceptEdits") {
+		t.Errorf("a wrong mode of the agent of a variant: %v", err)
 	}
 }
 

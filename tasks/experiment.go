@@ -34,8 +34,8 @@ type Variant struct {
 }
 
 // experimentFile, layerBlock and sandboxLayer are what an experiment file holds.
-// Partial blocks are only looked at as mappings here: they are validated once
-// they are merged.
+// Of partial blocks only the keys are looked at here: their values are validated
+// once they are merged.
 type experimentFile struct {
 	ID          string         `json:"experiment_id" task:"required"`
 	Description string         `json:"description"`
@@ -255,10 +255,39 @@ func (v *variantBlock) check(d *decoder, n *node, path string) {
 		d.fail(n.get(written[1]), join(path, written[1]), "cannot stand beside %s; keep one of them", written[0])
 	}
 	checkByType(d, n.get("agent"), join(path, "agent"), false)
+	checkPartial(d, n, path)
 }
 
 func (b *defaultsBlock) check(d *decoder, n *node, path string) {
 	checkByType(d, n.get("agent"), join(path, "agent"), true)
+	checkPartial(d, n, path)
+}
+
+// checkPartial refuses keys of the partial blocks that no merge can make right,
+// so that they are named with what else is wrong in the file.
+func checkPartial(d *decoder, n *node, path string) {
+	agent := n.get("agent")
+	d.layerKeys(agent.without("by_type"), join(path, "agent"), reflect.TypeFor[Agent](), anyKind)
+	d.layerKeys(n.get("simulation"), join(path, "simulation"), reflect.TypeFor[Simulation](), anyKind)
+	if by := agent.get("by_type"); by != nil {
+		for _, p := range by.pairs {
+			d.layerKeys(p.value, join(path, "agent.by_type."+quoteKey(p.key)), reflect.TypeFor[Agent](), p.key)
+		}
+	}
+}
+
+// layerKeys refuses the keys of one layer of a block that no block of its kind
+// has.
+func (d *decoder) layerKeys(n *node, path string, t reflect.Type, kind string) {
+	if n == nil || n.kind != mapNode {
+		return
+	}
+	s := shapeOf(t)
+	for _, p := range n.pairs {
+		if f := s.byKey[p.key]; f == nil || !f.has(kind) {
+			d.unknown(s, f, p, path, kind)
+		}
+	}
 }
 
 // checkByType looks at agent.by_type, a key of newer upstream versions: keys of

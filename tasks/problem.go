@@ -151,7 +151,7 @@ func tidy(list []Problem) []Problem {
 
 // Nearest returns " (did you mean X?)" for the closest of the names, or "".
 func Nearest(name string, names []string) string {
-	best, distance := "", max(2, len(name)/3)+1
+	best, distance := "", mostEdits(name)+1
 	if len(name) > 64 {
 		return ""
 	}
@@ -167,6 +167,16 @@ func Nearest(name string, names []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// mostEdits is how far a name may be from what was meant: two letters of four
+// are another word.
+func mostEdits(name string) int {
+	const short = 5
+	if len(name) < short {
+		return 1
+	}
+	return max(2, len(name)/3)
 }
 
 // lengthened returns the only name that begins or ends with what was written,

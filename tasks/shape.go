@@ -114,9 +114,12 @@ func number(text string) *float64 {
 	return &f
 }
 
+// anyKind is the kind of a block that another layer says the kind of.
+const anyKind = "*"
+
 // has reports whether the key exists in a block of this kind.
 func (f *field) has(kind string) bool {
-	return f.kinds == nil || slices.Contains(f.kinds, kind)
+	return f.kinds == nil || kind == anyKind || slices.Contains(f.kinds, kind)
 }
 
 // keys returns the keys that exist in a block of this kind.

@@ -44,6 +44,9 @@ func printPlan(w io.Writer, made *regrade.Plan) error {
 	for _, need := range made.Needs {
 		p.line(0, "run would refuse rows here: %s", need)
 	}
+	for _, need := range made.GradeNeeds {
+		p.line(0, "run would execute rows that no grade can be made of here: %s", need)
+	}
 	p.line(0, "%s", summary(made))
 	return p.out.Flush()
 }

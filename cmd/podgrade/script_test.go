@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"status":   exitStatus,
 			"planhash": planHash,
 			"replace":  replaceText,
+			"alike":    refusedAlike,
 		},
 	})
 }
@@ -62,6 +63,45 @@ func planHash(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s is not the hash of %s", plan.SHA256, plan.Canonical)
 	}
 	ts.Setenv(args[1], plan.SHA256)
+}
+
+// refusedAlike is the command `alike FILE`: run must refuse the file, or leave it
+// out, and plan must show each of the reasons.
+func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: alike FILE")
+	}
+	refused := ts.Exec("podgrade", "run", args[0], "--run-dir", "alike-"+args[0]) != nil
+	said := ts.ReadFile("stderr")
+	if !refused && !strings.Contains(said, "left out: ") {
+		ts.Fatalf("run takes %s", args[0])
+	}
+	if err := ts.Exec("podgrade", "plan", args[0]); err == nil && !strings.Contains(ts.ReadFile("stdout"), "run would refuse rows here: ") {
+		ts.Fatalf("plan takes %s", args[0])
+	}
+	reasons := 0
+	for line := range strings.Lines(said) {
+		// Bullets, and the findings below a file that is left out.
+		reason, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "  ")
+		if !indented {
+			_, reason, indented = strings.Cut(reason, "wrong early-stop settings: ")
+		}
+		if !indented {
+			continue
+		}
+		reasons++
+		reason = strings.TrimPrefix(reason, "- ")
+		for _, after := range []string{"; correct them, or leave them out", "; see what podgrade plan says"} {
+			reason, _, _ = strings.Cut(reason, after)
+		}
+		// What lies in this host stands apart from the file.
+		if !strings.Contains(ts.ReadFile("stdout"), strings.TrimPrefix(reason, args[0]+": ")) {
+			ts.Fatalf("plan does not say %q", reason)
+		}
+	}
+	if reasons == 0 {
+		ts.Fatalf("run gives no reason: %s", said)
+	}
 }
 
 // replaceText is the command `replace OLD NEW FILE`.
