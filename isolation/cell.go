@@ -50,6 +50,10 @@ type Cell interface {
 	// is untrusted, all of it. Commands may still run. The view bind, which is
 	// the workspace itself, has nothing to compare with: ErrNoChanges.
 	Changes(ctx context.Context, bound Bound, take func(Change, io.Reader) error) (Changed, error)
+	// Room tells whether a disk is full that commands write to, and whether what
+	// they wrote would have filled it alone: then a command that fails for it
+	// fails by its row's own doing.
+	Room(ctx context.Context) (Room, error)
 	// CheckImage tells whether the image's layers are all still there. It comes
 	// after the last criterion and before any verdict is written. The error
 	// wraps ErrNoImage when one is gone.
@@ -117,6 +121,9 @@ type (
 	Changed = worker.Changed
 	Bound   = worker.Bound
 )
+
+// Room is what Cell.Room tells.
+type Room = worker.Room
 
 // Places are the directories of a cell as its commands see them: fixed paths
 // in a container, the private views' own on the host.

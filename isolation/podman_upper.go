@@ -15,7 +15,15 @@ import (
 // podmanUpper is the upper directory of the cell's container, "" where its
 // storage driver has none, or keeps it in a way of its own.
 func (c *cell) podmanUpper(ctx context.Context) string {
-	if !c.order.Create || c.order.Image.Driver != overlayDriver {
+	if !c.order.Create {
+		return "" // nothing of it is kept
+	}
+	return c.containersUpper(ctx)
+}
+
+// containersUpper is it for a cell of either phase.
+func (c *cell) containersUpper(ctx context.Context) string {
+	if c.order.Image.Driver != overlayDriver {
 		return ""
 	}
 	said, err := c.host.podmanSays(ctx, "container", "inspect", "--format", "{{json .GraphDriver}}", c.container)

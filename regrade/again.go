@@ -47,10 +47,8 @@ func (s *seen) doubt() string {
 	if s.spot.made.View.Kind != isolation.ViewOverlay {
 		return ""
 	}
-	for i, result := range s.results {
-		if result.Score < 1 || !result.Passed() {
-			return fmt.Sprintf("criterion %d scored %.3f under an overlay, which may be the overlay's doing", i+1, result.Score)
-		}
+	if i := firstFailed(s.results); i >= 0 {
+		return fmt.Sprintf("criterion %d scored %.3f under an overlay, which may be the overlay's doing", i+1, s.results[i].Score)
 	}
 	return ""
 }

@@ -43,6 +43,8 @@ type fakeEngines struct {
 	layers   error // of CheckImage
 	hazards  []string
 
+	room func() isolation.Room // nil: no disk is full
+
 	changes   []isolation.Change // that commands made; "made" is what the files hold
 	unchanged error              // of Changes
 
@@ -205,6 +207,14 @@ func (c *fakeCell) Changes(_ context.Context, _ isolation.Bound, take func(isola
 		}
 	}
 	return changed, c.engines.unchanged
+}
+
+// Room implements isolation.Cell.
+func (c *fakeCell) Room(context.Context) (isolation.Room, error) {
+	if c.engines.room == nil {
+		return isolation.Room{}, nil
+	}
+	return c.engines.room(), nil
 }
 
 // EndProcesses implements isolation.Cell.

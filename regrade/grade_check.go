@@ -30,7 +30,10 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		where.Reference, where.ReferencePath = spot.reference(), spot.places.Reference
 	}
 	results, err := criteria.Check(ctx, g.accepted.Criteria(), where)
-	return results, g.checkError(err)
+	if err == nil {
+		return results, g.hadRoom(ctx, spot, results)
+	}
+	return nil, g.checkError(err)
 }
 
 // checkError gives an error of a criterion the parts that every error has. What

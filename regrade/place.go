@@ -41,6 +41,7 @@ type place struct {
 	attempts atomic.Uint64  // to reach a network
 	remade   atomic.Int64   // cells that a command ended
 	made     isolation.Made // for the cell
+	room     isolation.Room // a disk that was full when a command failed
 	shadows  []string       // what stands in front of programs of the image
 	lacked   []string       // programs of the image that were not there
 	places   isolation.Places
@@ -156,7 +157,10 @@ func (p *place) Run(ctx context.Context, command criteria.Command) (criteria.Exi
 	if exit.CellEnded {
 		p.remade.Add(1)
 	}
-	return exitOf(exit, stdout, stderr), nil
+	if exit.Code != 0 || exit.TimedOut {
+		err = p.lookForRoom(ctx, cell)
+	}
+	return exitOf(exit, stdout, stderr), err
 }
 
 // noProgram is what shells return for a program that is not there.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,14 +98,17 @@ const slowCriteria = `success_criteria:
 // counts is what a grade that lost its cell must not say in place of why.
 var counts = regexp.MustCompile(`[0-9]+ (of [0-9]+ )?(results|criteria)\b`)
 
-// lostGrade disturbs grades of a row on both entry points, and checks what is
+// entries are the two ways to a grade of the scene's row.
+var entries = [][]string{{"evaluate", row, trusting}, {"run", "task.yaml", "--run-dir", "r", "--resume"}}
+
+// lostGrade disturbs grades of a row on the given entries, and checks what is
 // left each time.
-func lostGrade(t *testing.T, s *scene, task string, disturb func(*background), mend func()) {
+func lostGrade(t *testing.T, s *scene, entries [][]string, options []string, disturb func(*background), mend func()) {
 	t.Helper()
 	before, docker := s.text(rowRecord), s.text(row+"/"+record.ContainerLog)
-	for _, args := range [][]string{{"evaluate", row, trusting}, {"run", task, "--run-dir", "r", "--resume"}} {
+	for _, args := range entries {
 		os.Remove(s.path(row + "/" + record.GradeLog))
-		grading := s.start(args...)
+		grading := s.start(slices.Concat(args, options)...)
 		s.waits(grading, "sleep")
 		disturb(grading)
 		said := s.ends(grading, 1)
@@ -130,7 +134,7 @@ func lostGrade(t *testing.T, s *scene, task string, disturb func(*background), m
 func TestScenarioLostCell(t *testing.T) {
 	t.Run("D-18, D-19, D-35, D-36, D-37: a killed cell leaves record and log of the run, its own log tells, and the next grade works", func(t *testing.T) {
 		s := executed(t, "cat >made", slowCriteria)
-		lostGrade(t, s, "task.yaml", func(b *background) {
+		lostGrade(t, s, entries, nil, func(b *background) {
 			supervisor, _ := descendant(b.Process.Pid, "podgrade-init")
 			if supervisor == 0 {
 				t.Fatal("no supervisor was found")
@@ -147,7 +151,7 @@ func TestScenarioLostCell(t *testing.T) {
 		s.write("task.yaml", strings.Replace(sceneTask(t, "cat >made", slowCriteria), sceneImage(t), name, 1))
 		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
 		podman(t, "save", "--quiet", "--output", s.path("saved.tar"), name)
-		lostGrade(t, s, "task.yaml", func(*background) { podman(t, "rmi", "--force", name) },
+		lostGrade(t, s, entries, nil, func(*background) { podman(t, "rmi", "--force", name) },
 			func() { podman(t, "load", "--quiet", "--input", s.path("saved.tar")) })
 		s.podgrade(0, "evaluate", row, trusting)
 		s.is(row, "SUCCESS", 1)

@@ -296,11 +296,7 @@ func travelsOn(t *testing.T, other *stranger) {
 func fullDiskKeepsNothing(t *testing.T, s *scene) {
 	t.Helper()
 	disk := smallDisk(t)
-	room := filepath.Join(disk, "taken")
-	if err := os.WriteFile(room, make([]byte, 3<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	defer os.Remove(room)
+	defer fill(t, disk, 1<<20)()
 	_, said := s.podgrade(1, "export", "r", "-o", filepath.Join(disk, "run.tar"), "--allow-recorded-paths")
 	if !strings.Contains(said, "no space left on device") || !strings.Contains(said, "make room") {
 		t.Errorf("a full disk: %s", said)

@@ -30,6 +30,16 @@ func Exceeds(ctx context.Context, src int, o Options, b Bound) (string, error) {
 	return "", err
 }
 
+// Size is how large the tree below src is.
+func Size(ctx context.Context, src int) (Bound, error) {
+	m := measurer{ctx: ctx}
+	root, err := rootOf(src)
+	if err == nil {
+		err = m.directory(root)
+	}
+	return Bound{Entries: m.entries, Bytes: m.bytes}, err
+}
+
 var errExceeds = errors.New("the tree is larger than its bound")
 
 type measurer struct {

@@ -88,6 +88,9 @@ func (s *server) adopt(c *cell, r Request, files []int) error {
 		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer unix.Close(root)
+	if err := c.noteDisk(root, disk{at: fmt.Sprintf("/proc/%d/root", pid), theirs: true}); err != nil {
+		return err
+	}
 	return likeOurs(root, image)
 }
 

@@ -28,6 +28,7 @@ type cell struct {
 	layers    []layer
 	views     []string          // directories that are mounted on themselves, with etc
 	viewed    *viewed           // how the workspace is seen; nil: it is not
+	disks     []disk            // that commands write to
 	mounted   bool              // the root file system
 	given     bool              // the image is mounted at imageDir
 	theirs    string            // upper directory of a container of Podman

@@ -47,6 +47,7 @@ type viewed struct {
 	upper   string // of an overlay
 	since   unix.Timespec
 	options tree.Options
+	copied  bool // its files were there before the first command
 }
 
 // view keeps what a later look at the changes needs.
@@ -58,11 +59,17 @@ func (c *cell) viewedAs(v *viewing) (err error) {
 	switch v.made.Kind {
 	case ViewOverlay:
 		c.viewed.upper = v.dir + "-upper"
+	case ViewCopy:
+		c.viewed.copied = true
 	case ViewNone:
 		c.viewed.dir = ""
+	case ViewBind, ViewLend:
+		if err := errors.Join(c.noteScratch(), c.noteDisk(v.source, disk{at: v.Source})); err != nil {
+			return err
+		}
 	}
 	c.viewed.since, err = c.now()
-	return err
+	return errors.Join(err, c.noteScratch())
 }
 
 // now is the time that the kernel gives a file that is changed now: its clock
@@ -307,7 +314,7 @@ func (p *parts) Read(to []byte) (int, error) {
 
 // laidInto keeps that a captured workspace lies in the cell's own root.
 func (c *cell) laidInto() (err error) {
-	c.viewed = &viewed{kind: ViewNone}
+	c.viewed = &viewed{kind: ViewNone, copied: true}
 	c.viewed.since, err = c.now()
-	return err
+	return errors.Join(err, c.noteScratch())
 }

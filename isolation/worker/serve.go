@@ -339,6 +339,8 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		return s.captureTree(ctx, c, r, files, answer)
 	case OpLay:
 		return s.lay(ctx, c, r, files, answer)
+	case OpRoom:
+		return c.roomLeft(ctx, r, files, answer)
 	case OpChanges:
 		return s.changes(ctx, c, r, files, answer)
 	case OpKeep:

@@ -38,6 +38,7 @@ const (
 	OpAdopt   Op = "adopt"   // take such a container for the cell
 	OpCapture Op = "capture" // copy the working directory of an ended execute cell
 	OpLay     Op = "lay"     // lay such a copy over the working directory of a cell
+	OpRoom    Op = "room"    // is a disk full that commands write to?
 	OpChanges Op = "changes" // tell what commands changed in their view of the workspace
 	OpKeep    Op = "keep"    // keep the state layer of an ended execute cell
 	OpBefore  Op = "before"  // keep the state layer of what an execute cell has changed so far
@@ -76,7 +77,7 @@ type Request struct {
 	WorkingDir string          `json:"working_dir,omitempty"` // OpHome: it is made when it is not there
 	Capture    *Capture        `json:"capture,omitempty"`     // OpCapture, OpLay, with a directory of the host
 	Changes    *Bound          `json:"changes,omitempty"`     // OpChanges, with the tree and what takes the changes; Capture where the workspace is in the image
-	Upper      string          `json:"upper,omitempty"`       // OpAdopt: the container's upper directory, where an overlay has one
+	Upper      string          `json:"upper,omitempty"`       // OpAdopt, OpRoom: the container's upper directory, where an overlay has one; OpRoom with the workspace
 	Mounted    string          `json:"mounted,omitempty"`     // OpCapture, OpApply: where Podman mounted the root of a container; "": the root is ours
 	Pin        string          `json:"pin,omitempty"`         // OpKeep, OpBefore: of the image, for people
 	SearchPath string          `json:"search_path,omitempty"` // OpKeep, OpBefore, OpRoot, OpLook: the image's own PATH
@@ -180,6 +181,7 @@ type Reply struct {
 	State     *StateMade     `json:"state,omitempty"`     // OpKeep, OpBefore
 	Returned  *tree.Returned `json:"returned,omitempty"`  // OpBack
 	Changed   *Changed       `json:"changed,omitempty"`   // OpChanges
+	Room      *Room          `json:"room,omitempty"`      // OpRoom
 }
 
 // StateMade is a state layer that was kept, or looked at; without a DiffID
