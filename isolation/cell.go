@@ -256,6 +256,7 @@ type View struct {
 	Entries int      `json:"entries"`
 	Bytes   int64    `json:"bytes"`
 	Digest  string   `json:"digest"` // of the evidence, see docs/grading.md
+	Times   string   `json:"times"`  // digest of when what is in it was changed last
 	Hazards []string `json:"hazards"`
 }
 

@@ -31,9 +31,10 @@ type Settle struct {
 
 // Settled is what an execute cell left.
 type Settled struct {
-	// Digest, Entries and Bytes are of the workspace, as the view of a grade
+	// Digest, Times, Entries and Bytes are of the workspace, as the view of a grade
 	// says them of the same tree.
 	Digest  string
+	Times   string // "": its file system need not keep the times of files
 	Entries int
 	Bytes   int64
 	// OtherOwners are entries of the workspace that belong neither to the
@@ -192,7 +193,7 @@ func (c *cell) takeBackLent(ctx context.Context) (Settled, error) {
 	c.lent = nil
 	settled := Settled{}
 	if t := reply.Tree; t != nil {
-		settled.Digest, settled.Entries, settled.Bytes = t.Digest, t.Entries, t.Bytes
+		settled.Digest, settled.Times, settled.Entries, settled.Bytes = t.Digest, t.Times, t.Entries, t.Bytes
 	}
 	if r := reply.Returned; r != nil {
 		settled.OtherOwners, settled.MoreOtherOwners = r.Others, r.More

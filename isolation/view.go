@@ -108,7 +108,7 @@ func (c *cell) askedView() (worker.ViewKind, error) {
 }
 
 func viewOf(made worker.ViewMade, r tree.Report) View {
-	return View{Kind: string(made.Kind), Reason: made.Reason, Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Hazards: r.Hazards}
+	return View{Kind: string(made.Kind), Reason: made.Reason, Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest, Times: r.Times, Hazards: r.Hazards}
 }
 
 // skipped keeps the run directory and our own scratch, which may lie inside a task

@@ -106,6 +106,10 @@ func ask(r Request, terms *terms, policy *File) (Asked, error) {
 	return asked, nil
 }
 
+// Explicit tells whether the operator has answered for this command by name, so
+// that nothing but the answer need speak for the row.
+func (answer Answer) Explicit() bool { return answer.RecordedCommands || len(answer.Plans) > 0 }
+
 // Consent asks for the request's grants. They are written to notice whether
 // they were accepted before or not: opting in does not silence the disclosure
 // (spec/regrade.md 2.5). The error is a *Refusal.

@@ -187,7 +187,7 @@ func TestARowIsExecutedAndGraded(t *testing.T) {
 			r := b.executes(load(t, smokeTask, tasks.Request{Layers: tasks.Layers{Type: tasks.CommandLine, Overrides: []tasks.Override{command}}}))
 			t.Logf("executed in %v", time.Since(started))
 			info := r.Record.Environment
-			for _, key := range []string{record.Version, record.ImageID, record.Platform, record.RunDigest, record.TaskDigest, record.WorkspaceDigest, record.SpecSHA256} {
+			for _, key := range []string{record.Version, record.ImageID, record.Platform, record.RunDigest, record.TaskDigest, record.WorkspaceDigest, record.WorkspaceTimes, record.SpecSHA256} {
 				if info.Text(key) == "" {
 					t.Errorf("the record holds no %s", key)
 				}

@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -128,6 +129,7 @@ func (e *execution) environment() {
 	setText(info, record.ReferenceDigest, e.referenceDigest)
 	if e.settled != nil {
 		setText(info, record.WorkspaceDigest, e.settled.Digest)
+		setText(info, record.WorkspaceTimes, cmp.Or(e.settled.Times, record.TimesNotKept))
 		if n := e.settled.Excluded; n > 0 {
 			info.Set(record.CaptureExcluded, n)
 		}

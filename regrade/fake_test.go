@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ const (
 // fakeEngines stands in for the isolation layer. Its cells read the real
 // workspace and answer commands by a function.
 type fakeEngines struct {
+	times    string                     // of the workspace; "": those that were signed
 	building error                      // of a build
 	images   map[string]isolation.Image // by reference and by id
 	run      func(cell *fakeCell, line string, out io.Writer) (isolation.Exit, error)
@@ -113,6 +115,7 @@ func (f *fakeEngines) open(order isolation.Order, host bool) (isolation.Cell, er
 	if order.View == isolation.ViewOverlay || order.View == isolation.ViewBind {
 		cell.made.View = isolation.View{Kind: order.View, Reason: "asked for", Digest: "sha256:tree"}
 	}
+	cell.made.View.Times = cmp.Or(f.times, "sha256:times")
 	cell.made.View.Hazards = f.hazards
 	cell.made.Home = "/root"
 	if host {
@@ -227,7 +230,7 @@ func (c *fakeCell) KeepBefore(context.Context) (isolation.StateLayer, error) {
 
 // Settle implements isolation.Cell.
 func (c *fakeCell) Settle(context.Context, isolation.Settle) (isolation.Settled, error) {
-	return isolation.Settled{Digest: "sha256:tree"}, nil
+	return isolation.Settled{Digest: "sha256:tree", Times: "sha256:times"}, nil
 }
 
 func (c *fakeCell) Run(ctx context.Context, command isolation.Command) (isolation.Exit, error) {

@@ -153,6 +153,7 @@ type grading struct {
 	warnings  []string // of before there was a log
 	began     time.Time
 	clean     bool // this is the grade in the clean room
+	saidTimes bool // that the workspace's files were touched
 }
 
 // prepare does all that needs no engine: it reads the record, rebuilds the

@@ -85,7 +85,7 @@ func (g *grading) checkedCell(cell isolation.Cell, err error) (isolation.Cell, e
 	if err != nil {
 		return nil, err
 	}
-	if err := g.checkWorkspace(cell.Made().View.Digest); err != nil {
+	if err := g.checkWorkspace(cell.Made().View); err != nil {
 		return nil, errors.Join(err, cell.Close())
 	}
 	return cell, nil

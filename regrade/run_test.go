@@ -171,6 +171,7 @@ func (c *runCase) recordOf(job Job, workspace string, status record.Status, iter
 	info.Set(record.TaskDigest, digests.Task)
 	if c.signWith != nil {
 		info.Set(record.WorkspaceDigest, "sha256:tree") // the fake's
+		info.Set(record.WorkspaceTimes, "sha256:times")
 	}
 	e := record.Execution{
 		TaskID: task.TaskID, Description: task.Description, VariantID: job.Row.Variant, AgentType: task.Agent.Type,

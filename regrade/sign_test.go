@@ -29,7 +29,7 @@ func newSigned(t *testing.T, change func(*fixture.Order)) *rowCase {
 			change(o)
 		}
 		facts := map[string]any{
-			record.WorkspaceDigest: "sha256:tree", record.State: record.StateKept, record.StateDiffID: "sha256:state",
+			record.WorkspaceDigest: "sha256:tree", record.WorkspaceTimes: "sha256:times", record.State: record.StateKept, record.StateDiffID: "sha256:state",
 			record.TaskDigest: "task", record.RunDigest: "run", record.Variables: "",
 		}
 		maps.Copy(facts, o.Environment)
@@ -109,6 +109,7 @@ func TestWhatIsNotSignedIsRefusedByName(t *testing.T) {
 		{"pin", imageID, otherID},
 		{"pin", "linux/amd64", "linux/amd65"},
 		{"workspace", "sha256:tree", "sha256:trea"},
+		{"times of the workspace's files", "sha256:times", "sha256:time5"},
 		{"workspace path", "artifacts/byod_smoke_test", "artifacts/byod_smoke_tesu"},
 		{"state layer", "sha256:state", "sha256:stata"},
 		{"state layer", `"` + record.StateKept + `"`, `"` + record.StateUnchanged + `"`},
@@ -400,7 +401,7 @@ func TestStatementsSayWhatTheRowIs(t *testing.T) {
 		if says == saysGrade && (s.Predicate["status"] != "SUCCESS" || s.Predicate["score"] != 1.0 || len(s.Predicate["criteria"].([]any)) != 1 || len(s.Subject) != 2) {
 			t.Errorf("%v, %v", s.Predicate, s.Subject)
 		}
-		if says == saysExecute && (s.Predicate["stateDiffID"] != "sha256:state" || s.Predicate["workspace"] != "sha256:tree" || s.Predicate["status"] != "NOT_GRADED") {
+		if says == saysExecute && (s.Predicate["stateDiffID"] != "sha256:state" || s.Predicate["workspace"] != "sha256:tree" || s.Predicate["workspaceTimes"] != "sha256:times" || s.Predicate["status"] != "NOT_GRADED") {
 			t.Errorf("%v", s.Predicate)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"podgrade/tasks/record"
 )
@@ -13,8 +14,12 @@ import (
 // The types of an in-toto statement, version 1, and of what ours say.
 const (
 	inToto      = "https://in-toto.io/Statement/v1"
-	saysExecute = "urn:podgrade:execute:v1"
+	saysExecute = "urn:podgrade:execute:v2"
 	saysGrade   = "urn:podgrade:grade:v2"
+
+	// saysTimeless is the execute of a podgrade that left the times of files out. It
+	// is believed in all else that it says.
+	saysTimeless = "urn:podgrade:execute:v1"
 )
 
 // statement is an in-toto statement about a row (docs/signatures.md).
@@ -50,6 +55,7 @@ type executedRow struct {
 	Task      string                 `json:"taskDigest"`
 	Image     imageName              `json:"image"`
 	Workspace string                 `json:"workspace"` // digest, made inside the user namespace
+	Times     string                 `json:"workspaceTimes,omitempty"`
 	State     string                 `json:"state"`
 	StateDiff string                 `json:"stateDiffID,omitempty"`
 	Parts     map[record.Part]string `json:"parts"`
@@ -72,7 +78,8 @@ type gradedRow struct {
 	Criteria  []gradedCriterion      `json:"criteria"`
 	Stamps    map[string]any         `json:"stamps"`
 	Workspace string                 `json:"workspace"` // digest of the evidence
-	Parts     map[record.Part]string `json:"parts"`     // of the verdict
+	Times     string                 `json:"workspaceTimes,omitempty"`
+	Parts     map[record.Part]string `json:"parts"` // of the verdict
 }
 
 type gradedCriterion struct {
@@ -105,15 +112,19 @@ func executedStatement(name rowName, rec *record.Record, version string) ([]byte
 		status = record.NotGraded
 	}
 	pin := record.Pin(info)
+	says := saysExecute
+	if info.Text(record.WorkspaceTimes) == "" { // an older podgrade executed it
+		says = saysTimeless
+	}
 	return encodeStatement(statement[executedRow]{
-		Type: inToto, PredicateType: saysExecute,
+		Type: inToto, PredicateType: says,
 		Subject: []subject{{record.TaskFile, sha256Of(digestOfParts(parts))}},
 		Predicate: executedRow{
 			Version: version, Row: name, Status: status,
 			RunDigest: info.Text(record.RunDigest), Task: info.Text(record.TaskDigest),
 			Image:     imageName{pin.Reference, pin.ID, pin.Digest, pin.Platform},
-			Workspace: info.Text(record.WorkspaceDigest),
-			State:     info.Text(record.State), StateDiff: info.Text(record.StateDiffID),
+			Workspace: info.Text(record.WorkspaceDigest), Times: info.Text(record.WorkspaceTimes),
+			State: info.Text(record.State), StateDiff: info.Text(record.StateDiffID),
 			Parts: parts,
 		},
 	})
@@ -125,7 +136,7 @@ func gradedStatement(name rowName, rec *record.Record, executed, version string)
 	verdict := gradedRow{
 		Version: version, Row: name, Task: rec.Environment.Text(record.TaskDigest), Status: rec.Status, Score: rec.Score,
 		Criteria: []gradedCriterion{}, Stamps: map[string]any{},
-		Workspace: rec.Environment.Text(record.GradedWorkspace), Parts: rec.VerdictParts(),
+		Workspace: rec.Environment.Text(record.GradedWorkspace), Times: rec.Environment.Text(record.GradedTimes), Parts: rec.VerdictParts(),
 	}
 	for _, result := range rec.CriterionResults() {
 		verdict.Criteria = append(verdict.Criteria, gradedCriterion{result.Type, result.Score, result.Passed})
@@ -154,13 +165,13 @@ func gradedParts(rec *record.Record) map[record.Part]string {
 
 func encodeStatement(s any) ([]byte, error) { return json.Marshal(s) }
 
-// readStatement reads a statement that somebody has signed.
-func readStatement[P any](text []byte, says string) (statement[P], error) {
+// readStatement reads a statement that somebody has signed, of one of the types.
+func readStatement[P any](text []byte, says ...string) (statement[P], error) {
 	var s statement[P]
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("what was signed is no statement: %w", err)
 	}
-	if s.Type != inToto || s.PredicateType != says {
+	if s.Type != inToto || !slices.Contains(says, s.PredicateType) {
 		return s, errors.New("what was signed is a statement of another type: " + s.Type + ", " + s.PredicateType)
 	}
 	return s, nil

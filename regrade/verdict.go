@@ -130,6 +130,7 @@ func (g *grading) environment(o outcome) {
 	setText(info, record.ViewReason, made.View.Reason)
 	setText(info, record.ViewHazards, policy.Names(made.View.Hazards))
 	setText(info, record.GradedWorkspace, made.View.Digest)
+	setText(info, record.GradedTimes, made.View.Times)
 	setText(info, record.GradedLimits, policy.Names(made.LimitsKept))
 	if g.accepted.Place() == policy.OnHost {
 		// A contract of an earlier container says nothing about this grade.

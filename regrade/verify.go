@@ -14,6 +14,8 @@ type Vouching struct {
 	Signer string        `json:"signer,omitempty"` // for a person
 	Why    string        `json:"why,omitempty"`    // nobody counts
 	Differ []record.Part `json:"differ,omitempty"` // what is not as it was signed
+	// Without is what the signature says nothing of, and others do.
+	Without []record.Part `json:"without,omitempty"`
 }
 
 // Holds tells whether somebody known has signed what the row holds.
@@ -50,18 +52,21 @@ func Verify(row *record.Row, known Signers) (Vouched, error) {
 
 func verify(row *record.Row, rec *record.Record, known Signers) Vouched {
 	v := Vouched{Row: row.Dir, Workspace: notCompared}
-	executed := ""
+	executed, timeless := "", false
 	v.Execute = vouching(row, record.ExecuteEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
 		found, err := checkExecuted(known, row, rec, text)
 		if err != nil {
 			return policy.Unsigned, "", nil, err
 		}
-		executed = found.statement
+		executed, timeless = found.statement, found.times == ""
 		if found.none != "" {
 			return policy.Unsigned, "", nil, errors.New(found.none)
 		}
 		return found.by, found.name, found.differ, nil
 	})
+	if v.Execute.Holds() && timeless {
+		v.Execute.Without = []record.Part{record.PartTimes}
+	}
 	if !rec.HasVerdict() {
 		return v
 	}

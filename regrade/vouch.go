@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"podgrade/isolation"
 	"podgrade/policy"
 	"podgrade/tasks/record"
 )
@@ -17,6 +18,8 @@ type vouched struct {
 	row       rowName
 	statement string                 // digest of what was signed
 	workspace string                 // digest of the tree that the agent left
+	times     string                 // digest of when its files were changed last; "": that was not signed
+	timeless  bool                   // an older podgrade signed it, which left out the times
 	parts     map[record.Part]string // that were signed
 }
 
@@ -52,6 +55,9 @@ func (g *grading) vouch() error {
 		return mismatch(g.row.Dir, found.name, differ)
 	}
 	g.vouched = &found.vouched
+	if found.timeless {
+		g.warn(found.name + " has signed the row without the times of the workspace's files, as podgrade did then: a criterion that compares times goes by what is there now")
+	}
 	return nil
 }
 
@@ -89,7 +95,7 @@ func checkExecuted(known Signers, row *record.Row, rec *record.Record, text []by
 	if signed.By == policy.Unsigned {
 		return nil, unknownKey(signed)
 	}
-	s, err := readStatement[executedRow](signed.Statement, saysExecute)
+	s, err := readStatement[executedRow](signed.Statement, saysExecute, saysTimeless)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +106,21 @@ func checkExecuted(known Signers, row *record.Row, rec *record.Record, text []by
 	}
 	found := &checkedRow{none: noneOf(row, rec, said), vouched: vouched{
 		by: signed.By, name: nameOfSigner(signed), row: said.Row, statement: digestOf(signed.Statement), workspace: said.Workspace, parts: said.Parts,
+		times: signedTimes(said.Times), timeless: s.PredicateType == saysTimeless,
 	}}
 	if identityOf(row, rec) != said.Row.identity() {
 		found.differ = append(found.differ, partIdentity)
 	}
 	found.differ = append(found.differ, record.Differences(said.Parts, now)...)
 	return found, nil
+}
+
+// signedTimes are the times that a signature is of; "": of none.
+func signedTimes(said string) string {
+	if said == record.TimesNotKept {
+		return ""
+	}
+	return said
 }
 
 // noneOf is why what a known key has signed says nothing of this row.
@@ -146,12 +161,51 @@ func namesOfParts(parts []record.Part) string {
 }
 
 // checkWorkspace refuses a workspace that is not the signed one, before anything
-// looks at it. digest is of the evidence that the place was made with.
-func (g *grading) checkWorkspace(digest string) error {
-	if g.vouched == nil || digest == g.vouched.workspace || g.otherWorkspace() != "" {
+// looks at it. seen is of the evidence that the place was made with.
+func (g *grading) checkWorkspace(seen isolation.View) error {
+	if g.otherWorkspace() != "" {
 		return nil
 	}
-	return mismatch(g.row.Dir, g.vouched.name, []record.Part{record.PartWorkspace})
+	if g.vouched == nil {
+		g.compareTimes(seen)
+		return nil
+	}
+	if seen.Digest != g.vouched.workspace {
+		return mismatch(g.row.Dir, g.vouched.name, []record.Part{record.PartWorkspace})
+	}
+	if g.vouched.times == "" || seen.Times == g.vouched.times {
+		return nil
+	}
+	if !g.options.Answer.Explicit() {
+		return otherTimes(g.row.Dir, g.vouched.name)
+	}
+	g.warn("the row's signature counts as none: " + onlyTimes + " than " + g.vouched.name + " has signed, and the row was accepted all the same")
+	g.vouched = nil
+	return nil
+}
+
+// onlyTimes is what a copy of a workspace loses on the honest way.
+const onlyTimes = "only times differ: the workspace has the signed names, modes, owners and content, and files, directories or links in it were changed at other times"
+
+// otherTimes refuses a workspace that was touched, or copied without its times.
+// Whoever says that the row may be graded all the same says it for one that nobody
+// has signed.
+func otherTimes(dir, signer string) error {
+	return &Error{Kind: Refused, Tried: "trust the signature of", On: dir,
+		Why: errors.New(onlyTimes + " than " + signer + " has signed; git clone, cp without -a and rsync without -t make such copies, and so does touch"),
+		Do:  "copy the row again with its times (cp -a, rsync -a, podgrade export); or, where its criteria do not go by times, grade it with --allow-recorded-commands, or --accept-plan, as a row that nobody has signed"}
+}
+
+// compareTimes warns where a row that nobody vouches for has the workspace that its
+// record speaks of, but for the times.
+func (g *grading) compareTimes(seen isolation.View) {
+	info := g.record.Environment
+	times := signedTimes(info.Text(record.WorkspaceTimes))
+	if g.saidTimes || times == "" || seen.Times == "" || times == seen.Times || info.Text(record.WorkspaceDigest) != seen.Digest {
+		return
+	}
+	g.saidTimes = true // of each cell that a grade opens
+	g.warn("the workspace is the one of the record, but for when its files were changed last: a criterion that compares times may find other ones than the agent left")
 }
 
 // signedBy is whose signature consent may rely on. It is of no use on the host:

@@ -187,7 +187,8 @@ func TestScenarioSameBytes(t *testing.T) {
 	s.podgrade(0, append([]string{"evaluate", trusting, "-j", strconv.Itoa(copies)}, rows...)...)
 	for _, copied := range rows {
 		again := s.is(copied, "SUCCESS", 1)
-		if again.verdict() != once.verdict() || again.Info[record.GradedWorkspace] != once.Info[record.GradedWorkspace] || again.Info[record.WorkspaceDigest] != once.Info[record.WorkspaceDigest] {
+		if again.verdict() != once.verdict() || again.Info[record.GradedWorkspace] != once.Info[record.GradedWorkspace] || again.Info[record.GradedTimes] != once.Info[record.GradedTimes] ||
+			again.Info[record.WorkspaceDigest] != once.Info[record.WorkspaceDigest] {
 			t.Errorf("%s\n%s", again.verdict(), once.verdict())
 		}
 	}

@@ -189,6 +189,8 @@ func TestRowsTravel(t *testing.T) {
 		other.podgrade(1, "evaluate", row, trusting)
 		if there := other.read(row, record.TaskFile); there.verdict() != here.verdict() {
 			t.Errorf("%s: there\n%s\nhere\n%s", name, there.verdict(), here.verdict())
+		} else if times := here.Info[record.WorkspaceTimes]; times == nil || there.Info[record.GradedTimes] != times {
+			t.Errorf("%s: the times of files are %v there, and were %v", name, there.Info[record.GradedTimes], times)
 		}
 	}
 	imageOfOthersIsNotTouched(t, other)

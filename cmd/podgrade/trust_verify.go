@@ -93,6 +93,8 @@ func printVouching(w io.Writer, what string, v regrade.Vouching) error {
 	switch {
 	case v.By == policy.Unsigned:
 		says = "not signed: " + policy.Neutral(v.Why)
+	case len(v.Without) > 0:
+		says += ", who says nothing of the " + partNames(v.Without)
 	case len(v.Differ) > 0:
 		says = "NOT as " + v.Signer + " has signed it: another " + partNames(v.Differ)
 	}

@@ -23,7 +23,7 @@ type Fingerprint struct {
 }
 
 // digestForm goes up when Digest is computed in another way.
-const digestForm = 1
+const digestForm = 2
 
 // settledAfter is how old the last change of a tree is at least, so that no other
 // one can have the same time: file systems count in ticks of a few milliseconds.
@@ -56,7 +56,7 @@ func FingerprintOf(ctx context.Context, src int, o Options) (Fingerprint, error)
 		return Fingerprint{}, err
 	}
 	p.device = root.Dev
-	if !keepsTimes(src) {
+	if !tellsOfChanges(src) {
 		p.flaw("its file system need not tell of a change")
 	}
 	p.entry(0, "", &root)
@@ -68,15 +68,14 @@ func FingerprintOf(ctx context.Context, src int, o Options) (Fingerprint, error)
 	return p.found, err
 }
 
-// keepsTimes tells whether the kernel itself keeps the times of the file system,
-// on this machine and for each change.
-func keepsTimes(fd int) bool {
-	const xfs = 0x58465342
+// tellsOfChanges tells whether the kernel itself keeps the times of the file
+// system, on this machine and for each change.
+func tellsOfChanges(fd int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {
 		return false
 	}
-	return slices.Contains([]int64{unix.EXT4_SUPER_MAGIC, xfs, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}, int64(st.Type))
+	return slices.Contains([]int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}, int64(st.Type))
 }
 
 // printer takes a fingerprint.

@@ -22,12 +22,12 @@ const (
 //
 // It is for trees without hazards, which Digest tells, and fails for others:
 // what an agent set on a file must not be taken for what is set here. The
-// report has no digest.
+// report has neither digest.
 func Metadata(ctx context.Context, src, dst int, o Options) (Report, error) {
 	w := newWalker(ctx, o)
 	w.meta = true
 	report, err := w.walk(src, dst)
-	report.Digest = ""
+	report.Digest, report.Times = "", ""
 	if err == nil && len(report.Hazards) > 0 {
 		err = fmt.Errorf("%w: %s", errChanged, report.Hazards[0])
 	}

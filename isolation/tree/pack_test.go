@@ -70,6 +70,9 @@ func TestAPackedTreeArrivesAsItIs(t *testing.T) {
 	}
 	copied, err := unpacked(t, archive, tree.UnpackOptions{Most: tree.Bound{Entries: report.Entries, Bytes: report.Bytes}})
 	must(t, err)
+	if digest(t, copied, tree.Options{}).Times != digest(t, dir, tree.Options{}).Times {
+		t.Error("the times of what arrived are others")
+	}
 	if want, got := describe(t, dir), describe(t, copied); got != want {
 		for n, line := range strings.Split(want, "\n") {
 			if arrived := strings.Split(got+strings.Repeat("\n", n), "\n")[n]; arrived != line {

@@ -33,6 +33,11 @@ type Report struct {
 	// depth, type, mode, owner as seen in the walking namespace, content or link
 	// target). Times do not count, and blocks of zeros only by the file's size.
 	Digest string
+	// Times is SHA-256 over when every entry was changed last, the root too, to the
+	// nanosecond. It is apart from Digest, so that a copy which keeps all but its
+	// times can be told from another tree. Of last access and of changes to the
+	// inode nothing counts: no copy can keep them.
+	Times string
 	// Hazards name what a view of the tree may show otherwise than the tree
 	// itself, at most MaxHazards of them, each cut after MaxHazard bytes.
 	Hazards []string
@@ -100,6 +105,7 @@ type walker struct {
 	ctx      context.Context // of the whole walk: it may take as long as the tree is large
 	o        Options
 	digest   hash.Hash
+	times    hash.Hash
 	entries  int
 	bytes    int64
 	hazards  []string
@@ -119,7 +125,7 @@ type first struct {
 }
 
 func newWalker(ctx context.Context, o Options) *walker {
-	return &walker{ctx: ctx, o: o, digest: sha256.New(), links: map[FileID]first{}, buf: make([]byte, 256<<10)}
+	return &walker{ctx: ctx, o: o, digest: sha256.New(), times: sha256.New(), links: map[FileID]first{}, buf: make([]byte, 256<<10)}
 }
 
 func (w *walker) walk(src, dst int) (Report, error) {
@@ -136,7 +142,8 @@ func (w *walker) walk(src, dst int) (Report, error) {
 }
 
 func (w *walker) report(err error) (Report, error) {
-	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Hazards: w.hazards, Skipped: w.skipped, Excluded: w.excluded}, err
+	return Report{Entries: w.entries, Bytes: w.bytes, Digest: hex.EncodeToString(w.digest.Sum(nil)), Times: hex.EncodeToString(w.times.Sum(nil)),
+		Hazards: w.hazards, Skipped: w.skipped, Excluded: w.excluded}, err
 }
 
 // hazard notes what may look otherwise in the view; what has a place for the
@@ -325,11 +332,7 @@ func (w *walker) place(src, dst *directory, base string, st *unix.Stat_t) error 
 			return src.fault("set the mode of", base, err)
 		}
 	}
-	times := []unix.Timespec{st.Atim, st.Mtim}
-	if err := unix.UtimesNanoAt(dst.fd, base, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return src.fault("set the times of", base, err)
-	}
-	return nil
+	return w.setTimes(dst.fd, base, unix.AT_SYMLINK_NOFOLLOW, src, base, st)
 }
 
 // attributes sets owner, extended attributes, mode and times of the copy, in
@@ -343,11 +346,7 @@ func (w *walker) attributes(dst int, src *directory, base string, st *unix.Stat_
 	if err := unix.Fchmod(dst, st.Mode&0o7777); err != nil {
 		return src.fault("set the mode of", base, err)
 	}
-	times := []unix.Timespec{st.Atim, st.Mtim}
-	if err := unix.UtimesNanoAt(dst, "", times, unix.AT_EMPTY_PATH); err != nil {
-		return src.fault("set the times of", base, err)
-	}
-	return nil
+	return w.setTimes(dst, "", unix.AT_EMPTY_PATH, src, base, st)
 }
 
 // own gives the copy its owner. Where the namespace has few ids, one that it
@@ -379,8 +378,9 @@ func (w *walker) owner(st *unix.Stat_t) Owner {
 	return to
 }
 
-// note adds an entry's name and attributes to the digest; base is "" for the
-// directory itself. In walk order names and depths say what is where.
+// note adds an entry's name and attributes to the digest, and when it was changed
+// last to that of the times; base is "" for the directory itself. In walk order
+// names and depths say what is where.
 func (w *walker) note(d *directory, base string, st *unix.Stat_t) {
 	depth := d.depth
 	if base == "" {
@@ -389,6 +389,7 @@ func (w *walker) note(d *directory, base string, st *unix.Stat_t) {
 		depth++
 	}
 	w.noteBytes(fmt.Appendf(nil, "%d %q %o %d:%d ", depth, base, st.Mode, st.Uid, st.Gid))
+	fmt.Fprintf(w.times, "%d %q %d.%09d\n", depth, base, st.Mtim.Sec, st.Mtim.Nsec)
 }
 
 // noteBytes adds bytes with their length, so that no two trees can run

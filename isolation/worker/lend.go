@@ -73,6 +73,9 @@ func survey(ctx context.Context, files []int, answer *Reply) error {
 	if err != nil {
 		return treeFault("walk the workspace", err)
 	}
+	if !tree.KeepsTimes(dir) {
+		report.Times = ""
+	}
 	answer.Tree = &report
 	return nil
 }

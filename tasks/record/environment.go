@@ -27,6 +27,7 @@ const (
 	RunDigest       = "podgrade_run_digest"
 	SpecSHA256      = "podgrade_spec_sha256"
 	WorkspaceDigest = "podgrade_workspace_digest"
+	WorkspaceTimes  = "podgrade_workspace_times" // digest of when files of it were changed last, or TimesNotKept
 	LimitsEnforced  = "podgrade_limits_enforced"
 	Runtime         = "podgrade_runtime"          // name and version
 	Variables       = "podgrade_variables"        // of the host, that the agent's cell had; names
@@ -57,6 +58,10 @@ func ImportFacts() []string { return append([]string{}, importFacts...) }
 // OriginLocal is the origin of an image that was made or loaded on the host that
 // executed the row.
 const OriginLocal = "made or loaded on this host"
+
+// TimesNotKept stands for the times of a workspace whose file system need not say
+// the same ones later.
+const TimesNotKept = "not kept by the file system"
 
 // What became of changes outside of the workspace.
 const (
@@ -100,6 +105,7 @@ const (
 	GradedPlatform   = "podgrade_graded_platform"
 	GradedSpecSHA256 = "podgrade_graded_spec_sha256"
 	GradedWorkspace  = "podgrade_graded_workspace_digest"
+	GradedTimes      = "podgrade_graded_workspace_times"
 	GradedLimits     = "podgrade_graded_limits_enforced"
 	CleanRoom        = "podgrade_clean_room" // one of the CleanRooms
 	CleanRoomStatus  = "podgrade_clean_room_status"
@@ -110,7 +116,7 @@ const (
 var gradeFacts = []string{
 	WorkspaceView, ViewReason, ViewHazards, GradedByVersion, GradedByEngine, GradedByRuntime,
 	GradedImage, GradedImageID, GradedDigest, GradedPlatform, GradedSpecSHA256,
-	GradedWorkspace, GradedLimits, GradingDuration, CleanRoom, CleanRoomStatus, CleanRoomScore,
+	GradedWorkspace, GradedTimes, GradedLimits, GradingDuration, CleanRoom, CleanRoomStatus, CleanRoomScore,
 }
 
 // What a grade without the agent's changes to the system came to (--clean-room).

@@ -20,6 +20,7 @@ const (
 	PartTaskFile    Part = "task file"
 	PartPin         Part = "pin"
 	PartWorkspace   Part = "workspace"
+	PartTimes       Part = "times of the workspace's files"
 	PartPlace       Part = "workspace path"
 	PartState       Part = "state layer"
 	PartEnvironment Part = "environment"
@@ -52,8 +53,8 @@ var gradeFields = map[string]Part{
 var environmentParts = map[string]Part{
 	TaskDigest: PartTask,
 	Image:      PartPin, ImageID: PartPin, ImageDigest: PartPin, Platform: PartPin, ImageCreated: PartPin, ImageOrigin: PartPin,
-	WorkspaceDigest: PartWorkspace,
-	State:           PartState, StateDiffID: PartState, PreRunState: PartState, PreRunDiffID: PartState,
+	WorkspaceDigest: PartWorkspace, WorkspaceTimes: PartTimes,
+	State: PartState, StateDiffID: PartState, PreRunState: PartState, PreRunDiffID: PartState,
 	StateChanged: PartState, StateChanges: PartState, StateNotCarried: PartState,
 }
 
@@ -220,6 +221,6 @@ func Differences(signed, now map[Part]string) []Part {
 }
 
 var partOrder = []Part{
-	PartTask, PartTaskFile, PartPin, PartWorkspace, PartPlace, PartState, PartEnvironment, PartStatus, PartTrajectory, PartRest,
+	PartTask, PartTaskFile, PartPin, PartWorkspace, PartTimes, PartPlace, PartState, PartEnvironment, PartStatus, PartTrajectory, PartRest,
 	PartVerdictStatus, PartScore, PartResults, PartPostRun, PartStamps, PartFacts,
 }
