@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -138,7 +140,7 @@ func (h *Host) workerFault(err error) error {
 // to find the caller's images and settings, and nothing else.
 func hostEnv() []string {
 	keep := []string{
-		"HOME", "USER", "LOGNAME", "PATH", "LANG", "LC_ALL", "TMPDIR",
+		"HOME", "USER", "LOGNAME", "PATH", "LANG", "LC_ALL", tempVariable,
 		"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
 		"CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "STORAGE_DRIVER",
 	}
@@ -151,10 +153,26 @@ func hostEnv() []string {
 	return env
 }
 
+// toolEnv is the environment of what works on Podman's store for us, which writes
+// what it pulls, builds and packs into temporary files. They lie in the run, so
+// that a killed podgrade leaves none that gc does not find. Without
+// XDG_RUNTIME_DIR an ordinary user's Podman keeps its state below TMPDIR too: then
+// that must stay where it is.
+func (h *Host) toolEnv() []string {
+	env := hostEnv()
+	if os.Geteuid() != 0 && os.Getenv("XDG_RUNTIME_DIR") == "" {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, tempVariable+"=") })
+	return append(env, tempVariable+"="+worker.TempDir(h.run.dir))
+}
+
+const tempVariable = "TMPDIR"
+
 // podmanEnv tells Podman that it is in the user namespace already: it makes no
 // pause process and no namespace of its own.
-func podmanEnv() []string {
-	return append(hostEnv(),
+func (h *Host) podmanEnv() []string {
+	return append(h.toolEnv(),
 		"_CONTAINERS_USERNS_CONFIGURED=done",
 		fmt.Sprintf("_CONTAINERS_ROOTLESS_UID=%d", os.Getuid()),
 		fmt.Sprintf("_CONTAINERS_ROOTLESS_GID=%d", os.Getgid()),

@@ -25,6 +25,7 @@ const libpodName = "podgrade-libpod"
 // as the service. It is safe for several goroutines.
 type caller struct {
 	program, socket string
+	env             []string
 	in              io.WriteCloser
 	process         *exec.Cmd
 	said            *tail
@@ -37,9 +38,9 @@ type caller struct {
 }
 
 // newCaller starts the program. It connects to the service by itself.
-func newCaller(libexec, socket string) (*caller, error) {
+func newCaller(libexec, socket string, env []string) (*caller, error) {
 	c := &caller{
-		program: filepath.Join(libexec, libpodName), socket: socket,
+		program: filepath.Join(libexec, libpodName), socket: socket, env: env,
 		said: &tail{max: 4 << 10}, ended: make(chan struct{}), calls: map[uint64]chan libpod.Answer{},
 	}
 	c.process = c.command(context.Background(), libpod.Serve)
@@ -67,7 +68,7 @@ func installFault(program string, err error) error {
 // command is a start of the program. It ends with podgrade.
 func (c *caller) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{args[0], c.socket}, args[1:]...)...)
-	cmd.Env = hostEnv()
+	cmd.Env = c.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

@@ -106,7 +106,7 @@ func (ordinary) worker(program string) (start, error) {
 func (ordinary) mapped(ctx context.Context, pid int) error { return writeMaps(ctx, pid) }
 
 func (ordinary) podman(ctx context.Context, h *Host, argv []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
-	return h.execInside(ctx, argv, podmanEnv(), stdin, stdout, stderr)
+	return h.execInside(ctx, argv, h.podmanEnv(), stdin, stdout, stderr)
 }
 
 func (ordinary) image(context.Context, *cell, *worker.Root) ([]*os.File, error) { return nil, nil }

@@ -150,9 +150,9 @@ func (r *realRoot) mapped(_ context.Context, pid int) error {
 
 // podman runs as root on root's own store, outside of the worker's namespaces.
 // It ends with podgrade.
-func (r *realRoot) podman(ctx context.Context, _ *Host, argv []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
+func (r *realRoot) podman(ctx context.Context, h *Host, argv []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = hostEnv(), "/", stdout, stderr
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = h.toolEnv(), "/", stdout, stderr
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}

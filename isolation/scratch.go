@@ -108,7 +108,7 @@ func lockScratch(scratch string) (unlock func(), err error) {
 }
 
 func (r *run) fill() error {
-	for _, sub := range []string{"", "cells", "trash", "runtime", "tool"} {
+	for _, sub := range []string{"", "cells", "trash", "runtime", "tool", filepath.Base(worker.TempDir(r.dir))} {
 		dir := filepath.Join(r.dir, sub)
 		if err := errors.Join(os.Mkdir(dir, 0o700), r.privilege.own(dir)); err != nil {
 			return err

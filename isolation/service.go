@@ -87,7 +87,7 @@ func (h *Host) startService(ctx context.Context) (*service, error) {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	if s.api, err = newCaller(h.options.Libexec, socket); err != nil {
+	if s.api, err = newCaller(h.options.Libexec, socket, h.toolEnv()); err != nil {
 		cancel()
 		<-s.ended
 		os.RemoveAll(dir)

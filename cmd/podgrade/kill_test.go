@@ -21,10 +21,10 @@ import (
 )
 
 // killRows is how many rows the runs of these tests have.
-const killRows = 10
+const killRows = 20
 
 // killTask is a dataset whose agents each leave files that belong to the image's
-// user; every fourth fails.
+// user, and others in the image, which are a state layer; every fourth fails.
 func killTask(t *testing.T, image string) string {
 	t.Helper()
 	var rows strings.Builder
@@ -35,12 +35,12 @@ func killTask(t *testing.T, image string) string {
 	text := `task_id: kill
 description: d
 initial_prompt: Say ${row.want}.
-agent: {type: command, command: "mkdir -p a/b; echo done >a/b/answer; chmod 700 a; sleep 0.1; cat a/b/answer"}
+agent: {type: command, command: "mkdir -p a/b; echo done >a/b/answer; chmod 700 a; cp a/b/answer /tmp; sleep 0.05; cat a/b/answer"}
 sandbox: {driver: docker, docker: {image: "` + image + `", network: none}, podman: {caps: none}}
 dataset:
   rows:
 ` + rows.String() + `success_criteria:
-  - {type: run_command, command: "sleep 0.05; test -O a && cat a/b/answer", expected_stdout: "${row.want}", stdout_match: contains, description: d}
+  - {type: run_command, command: "test -O a && cmp a/b/answer /tmp/answer && cat a/b/answer", expected_stdout: "${row.want}", stdout_match: contains, description: d}
 `
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -73,6 +73,7 @@ func testImage(t *testing.T, image testimages.Image) string {
 type killedRun struct {
 	t             *testing.T
 	task, scratch string
+	temp          string // TMPDIR
 	dir           string
 	said          bytes.Buffer
 	executed      map[string]string // when the agents of records began, by row
@@ -87,6 +88,7 @@ func (k *killedRun) start() *exec.Cmd {
 		args = append(args, "--resume")
 	}
 	cmd := exec.Command(filepath.Join(buildDir(k.t), "bin", "podgrade"), args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+k.temp)
 	k.said.Reset()
 	cmd.Stdout, cmd.Stderr = &k.said, &k.said
 	if err := cmd.Start(); err != nil {
@@ -140,13 +142,32 @@ func (k *killedRun) verdicts() map[string]string {
 			all[name] = fmt.Sprintf("%s %v", r.Status, *r.Score)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(k.dir, record.RunFile)); err == nil && !json.Valid(text) {
-		k.t.Errorf("%s is torn: %q", record.RunFile, text)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.t.Error(err)
-	}
+	k.tornFiles()
 	k.rebuilds(len(all))
 	return all
+}
+
+// tornFiles: every file of the run that is JSON is whole: summaries, records and
+// signatures. Drafts have other names, and cell.*.json, which no podgrade reads,
+// is written before the record that counts.
+func (k *killedRun) tornFiles() {
+	k.t.Helper()
+	err := filepath.WalkDir(k.dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err == nil && entry.IsDir() && entry.Name() == record.ArtifactsDir:
+			return fs.SkipDir
+		case err != nil || !strings.HasSuffix(path, ".json"):
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && !json.Valid(text) {
+			k.t.Errorf("%s is torn: %q", path, text)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.t.Error(err)
+	}
 }
 
 // rebuilds: whatever the summary says after a kill, the records say the rest.
@@ -170,8 +191,8 @@ func (k *killedRun) noDrafts() {
 	}
 }
 
-func newKilledRun(t *testing.T, task, scratch string) *killedRun {
-	return &killedRun{t: t, task: task, scratch: scratch, dir: filepath.Join(t.TempDir(), "run"), executed: map[string]string{}, finished: map[string][]byte{}}
+func newKilledRun(t *testing.T, task, scratch, temp string) *killedRun {
+	return &killedRun{t: t, task: task, scratch: scratch, temp: temp, dir: filepath.Join(t.TempDir(), "run"), executed: map[string]string{}, finished: map[string][]byte{}}
 }
 
 // TestKilledRunsAreResumed kills runs at random instants: in the end every row
@@ -182,8 +203,8 @@ func TestKilledRunsAreResumed(t *testing.T) {
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		kills = 200
 	}
-	task, scratch := killTask(t, testImage(t, testimages.BusyboxAs("1000"))), t.TempDir()
-	calm := newKilledRun(t, task, scratch)
+	task, scratch, temp := killTask(t, testImage(t, testimages.BusyboxAs("1000"))), t.TempDir(), t.TempDir()
+	calm := newKilledRun(t, task, scratch, temp)
 	started := time.Now()
 	if err := calm.start().Wait(); exitCode(err) != 1 {
 		t.Fatalf("undisturbed: %v\n%s", err, calm.said.String())
@@ -194,7 +215,7 @@ func TestKilledRunsAreResumed(t *testing.T) {
 		t.Fatalf("%v\n%s", want, calm.said.String())
 	}
 	for done := 0; done < kills; {
-		k := newKilledRun(t, task, scratch)
+		k := newKilledRun(t, task, scratch, temp)
 		for ended := false; !ended; {
 			after := time.Duration(rand.Int64N(int64(took / 3)))
 			if done >= kills { // the last run comes to its end
@@ -221,8 +242,27 @@ func TestKilledRunsAreResumed(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "gc", "--scratch", scratch).CombinedOutput(); err != nil {
 		t.Errorf("gc: %v\n%s", err, out)
 	}
-	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
-		t.Errorf("left in the scratch: %v, %v", left, err)
+	emptyOfStates(t, scratch)
+	for _, dir := range []string{scratch, temp} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+}
+
+// emptyOfStates removes the state layers in a scratch directory, of which there are
+// some.
+func emptyOfStates(t *testing.T, scratch string) {
+	t.Helper()
+	o := isolation.Options{Libexec: filepath.Join(buildDir(t), "libexec", "podgrade"), Scratch: scratch}
+	states, err := isolation.States(o)
+	if err != nil || len(states) == 0 {
+		t.Errorf("%d state layers: %v", len(states), err)
+	}
+	for _, state := range states {
+		if err := isolation.RemoveState(t.Context(), o, state.DiffID); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

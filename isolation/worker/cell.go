@@ -290,7 +290,7 @@ func (s *server) startCell(c *cell, r Request, files []int) error {
 	if len(doors) > 0 {
 		argv = append([]string{"/proc/self/exe", StageJoin, strconv.Itoa(len(doors))}, argv...)
 	}
-	pid, ended, err := s.children.startIn(group, argv, runtimeEnv(), c.dir, [3]int(files[:3]), doors...)
+	pid, ended, err := s.children.startIn(group, argv, runtimeEnv(s.settings), c.dir, [3]int(files[:3]), doors...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
@@ -311,7 +311,14 @@ func runtimeArgs(s Settings) []string {
 // IsCrun tells crun from runc by its name.
 func IsCrun(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "crun") }
 
-func runtimeEnv() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"} }
+// toolPath is where programs that the worker starts find others.
+const toolPath = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+
+// runtimeEnv is the environment of a runtime. Without the second variable crun
+// makes a file in /tmp before each cell, which stays there when it is killed.
+func runtimeEnv(s Settings) []string {
+	return []string{toolPath, "_LIBCONTAINER_STATEDIR=" + tempDir(s.Run)}
+}
 
 // finish ends the cell: when Kill is set by ending its PID 1, else because the
 // host closed the channel and the supervisor leaves by itself. Then it takes

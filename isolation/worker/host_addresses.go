@@ -28,7 +28,7 @@ func (s *server) closeHost(namespace string, files [3]int) error {
 	for _, address := range addresses {
 		argv = append(argv, address.String())
 	}
-	_, ended, err := s.children.start(argv, runtimeEnv(), "/", files)
+	_, ended, err := s.children.start(argv, []string{toolPath}, "/", files)
 	if err != nil {
 		return fmt.Errorf("keep the cell from this host: %w", err)
 	}

@@ -15,9 +15,14 @@ import (
 func toolDir(run string) string    { return filepath.Join(run, "tool") }
 func trashDir(run string) string   { return filepath.Join(run, "trash") }
 func runtimeDir(run string) string { return filepath.Join(run, "runtime") }
+func tempDir(run string) string    { return filepath.Join(run, "tmp") }
 func cellDir(run, name string) string {
 	return filepath.Join(run, "cells", name)
 }
+
+// TempDir is where Podman and the runtime have their temporary files: what they
+// leave when they are killed goes with the run.
+func TempDir(run string) string { return tempDir(run) }
 
 // ToolDir is where the host puts the supervisor before it starts the worker.
 func ToolDir(run string) string { return toolDir(run) }

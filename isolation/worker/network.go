@@ -90,7 +90,7 @@ func (s *server) forward(c *cell, f Forwarder, proc string) error {
 	}
 	defer null.Close()
 	out := int(said.Fd())
-	pid, ended, err := s.children.start(f.args(proc+"ns/net"), runtimeEnv(), "/", [3]int{int(null.Fd()), out, out})
+	pid, ended, err := s.children.start(f.args(proc+"ns/net"), []string{toolPath}, "/", [3]int{int(null.Fd()), out, out})
 	if err != nil {
 		return err
 	}
