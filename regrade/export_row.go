@@ -167,8 +167,8 @@ func (x *exporting) shared(ctx context.Context, dir string, l leaving) (string, 
 	return name, err
 }
 
-// leftOut are the directories below a task directory that are no part of the task:
-// what is hidden, and runs, which hold what agents answered.
+// leftOut is what lies below a task directory and is no part of the task: what is
+// hidden, and runs and archives of them, which hold what agents answered.
 func leftOut(dir string, without hidden) ([]string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -179,13 +179,13 @@ func leftOut(dir string, without hidden) ([]string, error) {
 	entries := 0
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if entries++; entries > mostTreeEntries || len(left) > mostLeftOut {
-			return fmt.Errorf("it holds more than %d entries or %d runs", mostTreeEntries, mostLeftOut)
+			return fmt.Errorf("it holds more than %d entries or %d runs and archives", mostTreeEntries, mostLeftOut)
 		}
-		if err != nil || !entry.IsDir() || name == "." {
+		if err != nil || name == "." || entry.Type()&fs.ModeSymlink != 0 || !without.hides(root, name, entry.Type()) {
 			return err
 		}
-		if without.hides(root, name, entry.Type()) {
-			left = append(left, filepath.Join(dir, name))
+		left = append(left, filepath.Join(dir, name))
+		if entry.IsDir() {
 			return fs.SkipDir
 		}
 		return nil

@@ -6,16 +6,18 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"podgrade/policy"
+	"podgrade/regrade/archive"
 	"podgrade/tasks/record"
 )
 
 // hidden are the directories that a tree of this host is taken without, wherever
 // they lie in it and whatever leads to them: the run, which holds the records and
 // workspaces of all rows, and above all the answers in them; the user's signing
-// key; podgrade's own data. The runs that lie in a tree are left out of it too:
-// they hold the answers of agents, and change with every run.
+// key; podgrade's own data. The runs that lie in a tree, and the archives of runs,
+// are left out of it too: they hold the answers of agents, and come and go.
 type hidden []string
 
 // hiddenFrom are the directories that are hidden from whatever belongs to a run:
@@ -45,8 +47,20 @@ func (h hidden) hides(root *os.Root, name string, kind fs.FileMode) bool {
 		return h.names(root, name) || record.HoldsRun(root, name)
 	case kind&fs.ModeSymlink != 0 && path.Base(name) == record.Latest:
 		return h.leadsToRun(root, name)
+	case kind.IsRegular():
+		return isArchive(root, name)
 	}
 	return false
+}
+
+// isArchive tells whether a file is one that an export has written.
+func isArchive(root *os.Root, name string) bool {
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return archive.Starts(file)
 }
 
 // names tells whether a directory is one of those that are named.

@@ -1,13 +1,18 @@
 package regrade
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"podgrade/policy"
+	"podgrade/regrade/archive"
 	"podgrade/tasks/record"
 )
 
@@ -35,7 +40,10 @@ func TestRunsAreNoPartOfATree(t *testing.T) {
 		}
 		return d.Run
 	}
+	put("sub/kept.tar", "of another program")
 	before := digest()
+	put("export.tar", string(anArchive(t)))
+	put("sub/.half.tar.1.tmp", string(anArchive(t)[:700]))
 	put("runs/now/default/a/00/task.log", "of the row itself")
 	put("runs/older/"+record.RunFile, `{"task_results": []}`)
 	put("runs/older/default/a/00/artifacts/a/answer", "42")
@@ -46,7 +54,7 @@ func TestRunsAreNoPartOfATree(t *testing.T) {
 	if digest() != before {
 		t.Error("runs change the run digest")
 	}
-	want := []string{"runs/begun", "runs/latest", "runs/now", "runs/older"}
+	want := []string{"export.tar", "runs/begun", "runs/latest", "runs/now", "runs/older", "sub/.half.tar.1.tmp"}
 	if got := (hidden{run}).in(filepath.Join(dir, "image")); !slices.Equal(got, want) {
 		t.Errorf("left out of a build: %q, want %q", got, want)
 	}
@@ -63,6 +71,22 @@ func TestRunsAreNoPartOfATree(t *testing.T) {
 			t.Errorf("%s is left out", c.name)
 		}
 	}
+}
+
+// anArchive is the smallest that an export could write.
+func anArchive(t *testing.T) []byte {
+	t.Helper()
+	const files = "rows/00000/files.tar"
+	m := archive.Manifest{
+		MadeBy: "podgrade test",
+		Rows:   []archive.Row{{VariantID: "default", TaskID: "a", Files: files}},
+		Parts:  []archive.Part{{Name: files, SHA256: fmt.Sprintf("%x", sha256.Sum256(nil)), Entries: 1}},
+	}
+	var b bytes.Buffer
+	if err := archive.Write(&b, &m, func(archive.Part) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(nil)), nil }); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // TestTheSigningKeyIsNoPartOfATree: where the key or podgrade's own data lies in a

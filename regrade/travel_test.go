@@ -560,6 +560,38 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 }
 
 // An image or a state layer that is gone, or is another one, makes no archive.
+// What a task directory is handed on with does not depend on what was exported
+// before: archives in it, whole or half, are no part of the task.
+func TestAnExportHoldsNoOtherExport(t *testing.T) {
+	f, work := newTravel(t), t.TempDir()
+	run, source := filepath.Join(work, "run"), filepath.Join(work, "tasks")
+	f.row(run, "t", f.image("root"))
+	settled := func() {
+		for _, dir := range []string{source, filepath.Join(source, "key")} {
+			if err := os.Chtimes(dir, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	settled()
+	first, err := f.export(run, filepath.Join(source, "first.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(source, "first.tar"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(source, "key", ".half.tar.1.tmp"), text[:len(text)/2], 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled()
+	second, err := f.export(run, filepath.Join(source, "second.tar"))
+	if err != nil || second.Archive != first.Archive {
+		t.Errorf("%v; %s, and without another archive in the task directory %s", err, second.Archive, first.Archive)
+	}
+}
+
 func TestAnExportIsWholeOrNothing(t *testing.T) {
 	for name, spoil := range map[string]func(f *travel, id string){
 		"the image is gone": func(f *travel, id string) { delete(f.images, id) },

@@ -25,7 +25,7 @@ type PackOptions struct {
 	// Filter drops .git directories and links that lead out of the tree.
 	Filter bool `json:"filter,omitempty"`
 	Omission
-	// Skip are directories that are left out wherever they are met.
+	// Skip are directories and files that are left out wherever they are met.
 	Skip []FileID `json:"skip,omitempty"`
 	// Most refuses a larger tree.
 	Most Bound `json:"most"`
@@ -125,7 +125,7 @@ func (p *packer) skips(d *directory, base string, st *unix.Stat_t) bool {
 		p.leave("link", d, base)
 		return true
 	}
-	return kind == unix.S_IFDIR && slices.Contains(p.o.Skip, FileID{st.Dev, st.Ino})
+	return (kind == unix.S_IFDIR || kind == unix.S_IFREG) && slices.Contains(p.o.Skip, FileID{st.Dev, st.Ino})
 }
 
 func (p *packer) entry(d *directory, base string, st *unix.Stat_t) error {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io"
 )
 
 // blockSize is the unit of a tar archive.
@@ -21,6 +22,19 @@ func header(name string, size int64) ([]byte, error) {
 		err = fmt.Errorf("the header of %q has %d bytes", name, b.Len())
 	}
 	return b.Bytes(), err
+}
+
+// Starts tells whether a file starts as an archive of this form does, of whatever
+// version, and be it that its writer came no further.
+func Starts(r io.Reader) bool {
+	const named, magic = 100, 257 // bytes of a header that hold the name, and what a tar archive is known by
+	block := make([]byte, blockSize)
+	if _, err := io.ReadFull(r, block); err != nil {
+		return false
+	}
+	name := make([]byte, named)
+	copy(name, ManifestName)
+	return bytes.Equal(block[:named], name) && bytes.HasPrefix(block[magic:], []byte("ustar"))
 }
 
 // padding is how many zeros follow the content.
