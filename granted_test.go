@@ -26,6 +26,7 @@ var readers = map[string]struct {
 	fields string
 	why    string
 }{
+	"regrade/check.go setUpProblems":       {"Agent.Command", operators},
 	"regrade/digest.go contents":           {"Docker.DockerfilePath Podman.Solution Sandbox.TemplateSources TemplateSource.Path", operators},
 	"regrade/execute.go openWith":          {"Timeouts.Start", accepted},
 	"regrade/execute.go open":              {"Task.Network", operators},
@@ -47,7 +48,7 @@ var readers = map[string]struct {
 	"regrade/plan_row.go image":            {"Docker.DockerfilePath Docker.Image", operators},
 	"regrade/plan_row.go needs":            {"Task.SuccessCriteria", operators},
 	"regrade/pre_run.go hook":              {"PreRun.Command", accepted},
-	"regrade/run.go refuseTasks":           {"Task.SuccessCriteria", operators},
+	"regrade/run.go gradeFindings":         {"Task.SuccessCriteria", operators},
 	"regrade/setup.go repository":          {"TemplateSource.Commit TemplateSource.URL", accepted},
 	"regrade/setup.go templateDir":         {"TemplateSource.Path", accepted},
 	"regrade/setup_packages.go node":       {"Packages.EnvPackages", accepted},

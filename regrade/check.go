@@ -1,10 +1,16 @@
 package regrade
 
 import (
+	"fmt"
+
 	"github.com/hashicorp/go-multierror"
 
+	"podgrade/isolation"
 	"podgrade/oci"
 	"podgrade/policy"
+	"podgrade/tasks"
+	"podgrade/tasks/agents"
+	"podgrade/tasks/criteria"
 )
 
 // RowFindings are all reasons why a row cannot be run, as far as they can be
@@ -25,10 +31,11 @@ func rowProblems(job Job, o ExecuteOptions, grade bool) (found []Finding) {
 		found = add(found, criteriaProblems(file, task)...)
 	}
 	paths := task.CheckPaths(job.Row.File.Dir)
-	found = add(found, findings(paths)...)
+	found = add(found, inFile(file, findings(paths))...)
 	for _, refused := range o.cannotGive(task) {
 		found = add(found, refused.finding(file))
 	}
+	found = add(found, setUpProblems(file, task)...)
 	if len(paths) > 0 {
 		return found // what is not there has been named, with its place
 	}
@@ -38,11 +45,47 @@ func rowProblems(job Job, o ExecuteOptions, grade bool) (found []Finding) {
 		if phase == oci.Grade && !grade {
 			break
 		}
+		if phase == oci.Grade && o.gradesOnHost() {
+			request.Place = policy.OnHost
+		}
 		if _, err := policy.Ask(request, o.Policy); err != nil {
 			found = add(found, Finding{File: file, Text: refusalText(err)})
 		}
 	}
 	return found
+}
+
+// gradesOnHost: every row is graded on this host, whatever it was executed in.
+func (o ExecuteOptions) gradesOnHost() bool { return o.Grading != nil && o.Grading.AllowHost }
+
+// setUpProblems are what the set-up of the cell, or the start of the agent, would
+// fail with for what the task file itself says.
+func setUpProblems(file string, task *tasks.Task) (found []Finding) {
+	if _, err := criteria.NewRecorder(task.Sandbox.RecordCLI); err != nil {
+		found = add(found, Finding{File: file, Key: "sandbox.record_cli", Text: err.Error()})
+	}
+	if task.Agent == nil || task.Agent.Type != tasks.CommandLine {
+		return found // a solution is read when the row is executed
+	}
+	agent, err := agents.For(task.Agent.Type)
+	if err == nil {
+		var start *agents.Start
+		if start, err = agent.Start(agents.Request{Prompt: task.InitialPrompt, Shell: shell, Command: task.Agent.Command, Way: task.Agent.Prompt}); err == nil {
+			err = fitsStdin(start)
+		}
+	}
+	if err != nil {
+		found = add(found, Finding{File: file, Key: "initial_prompt", Text: err.Error()})
+	}
+	return found
+}
+
+// fitsStdin refuses a prompt that is more than a cell takes on standard input.
+func fitsStdin(start *agents.Start) error {
+	if len(start.Stdin) > isolation.MaxStdin {
+		return fmt.Errorf("the prompt has %d bytes, and standard input takes %d: write prompt: file", len(start.Stdin), isolation.MaxStdin)
+	}
+	return nil
 }
 
 func (o obstacle) finding(file string) Finding {
@@ -56,6 +99,11 @@ func CheckJobs(jobs []Job, o ExecuteOptions, grade bool) error {
 	for _, job := range jobs {
 		all = add(all, RowFindings(job, o, grade)...)
 	}
+	return refusedFor(all)
+}
+
+// refusedFor is the refusal of a run for all that was found; nil: nothing was.
+func refusedFor(all []Finding) error {
 	if len(all) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package regrade
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"podgrade/tasks"
 )
@@ -72,13 +73,24 @@ func isSentinel(err error) bool {
 	return err == tasks.ErrEarlyStop || err == tasks.ErrRow || err == tasks.ErrNoSplit
 }
 
+// inFile gives findings that lie in no file, such as those about a default, that of
+// the task: a reader of many must know which one is refused.
+func inFile(file string, list []Finding) []Finding {
+	for i, f := range list {
+		if f.File == "" && !strings.Contains(f.Text, file) {
+			list[i].File = file
+		}
+	}
+	return list
+}
+
 // refuse adds what is wrong, and the warnings that came with it.
 func (f *PlannedFile) refuse(err error) {
 	var invalid *tasks.Invalid
 	if errors.As(err, &invalid) {
 		f.Warnings = add(f.Warnings, findings(invalid.Warnings)...)
 	}
-	f.Problems = add(f.Problems, findingsOf(err)...)
+	f.Problems = add(f.Problems, inFile(f.Path, findingsOf(err))...)
 }
 
 // Error makes a finding an error of a list.

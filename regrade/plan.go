@@ -173,7 +173,7 @@ func (p *planner) failed(planned *PlannedFile, err error) {
 		planned.refuse(err)
 		return
 	}
-	planned.Unresolved = add(planned.Unresolved, findingsOf(err)...)
+	planned.Unresolved = add(planned.Unresolved, inFile(planned.Path, findingsOf(err))...)
 }
 
 // rows plans the rows of one file; they come in the order of a run, so that

@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -108,10 +109,26 @@ func TestPlanRefuses(t *testing.T) {
 			if made.Refused() != c.refused || len(found) == 0 || len(file.Unresolved) != c.unresolved || !strings.Contains(found[0].String(), c.text) {
 				t.Errorf("refused %v: %+v %+v", made.Refused(), made.Problems, file)
 			}
+			if first := found[0]; !strings.Contains(first.String(), ".yaml") {
+				t.Errorf("no file is named: %+v", first)
+			}
 			if file.TaskID != "t" {
 				t.Errorf("the task is %q", file.TaskID)
 			}
 		})
+	}
+}
+
+// What is wrong with a default lies in no file, and is a reason to refuse one.
+func TestPlanNamesTheFileThatItRefuses(t *testing.T) {
+	f := &PlannedFile{Path: "t.yaml"}
+	f.refuse(errors.Join(tasks.Problem{Path: "agent", Text: "the default is wrong"}, errors.New("cannot read t.yaml"), tasks.Problem{Place: tasks.Place{File: "u.yaml"}, Text: "there"}))
+	var said []string
+	for _, found := range f.Problems {
+		said = append(said, found.String())
+	}
+	if want := []string{"t.yaml: agent: the default is wrong", "cannot read t.yaml", "u.yaml: there"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
 	}
 }
 

@@ -209,19 +209,45 @@ func (f *Found) count(s standing) {
 // refuseTasks refuses rows that can be known to fail, of those that are left:
 // what is finished is not looked at again.
 func (r *runner) refuseTasks() error {
-	var left []Job
-	for _, s := range r.rows {
-		if s.err == nil && s.due == dueExecute {
-			left = append(left, s.job)
+	execute := r.options.Execute
+	execute.Grading = &r.options.Grading
+	var all []Finding
+	for i, s := range r.rows {
+		switch {
+		case s.err != nil:
+		case s.due == dueExecute:
+			all = add(all, RowFindings(s.job, execute, r.options.Grade)...)
+		case s.due == dueGrade:
+			all = add(all, r.gradeFindings(i)...)
 		}
 	}
-	if err := CheckJobs(left, r.options.Execute, r.options.Grade); err != nil {
-		return err
+	return refusedFor(all)
+}
+
+// gradeFindings are why no grade of an executed row may be made here, such as what
+// the policy file denies. What is wrong with the row itself its grade says, which
+// fails no other row.
+func (r *runner) gradeFindings(i int) []Finding {
+	job := r.rows[i].job
+	if len(job.Row.Task.SuccessCriteria) == 0 {
+		return criteriaProblems(job.Row.File.Path, job.Row.Task)
 	}
-	for _, s := range r.rows {
-		if s.due == dueGrade && len(s.job.Row.Task.SuccessCriteria) == 0 {
-			return &Error{Kind: Refused, Tried: "grade", On: s.job.Identity().String(), Why: errNoCriteria, Do: "give the task criteria"}
-		}
+	row, err := record.OpenRowDir(r.options.Dir, job.Row.Dir())
+	if err != nil {
+		return nil
+	}
+	defer row.Close()
+	o, err := r.gradingOf(i)
+	if err != nil {
+		return nil
+	}
+	o.Notice = io.Discard
+	g := &grading{row: row, options: o}
+	if g.read() != nil {
+		return nil
+	}
+	if err := g.consent(); KindOf(err) == Refused {
+		return []Finding{{File: job.Row.File.Path, Text: "the grade of " + job.Identity().String() + ": " + refusalText(err)}}
 	}
 	return nil
 }

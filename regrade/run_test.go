@@ -610,9 +610,39 @@ func TestRunRefuses(t *testing.T) {
 	c.refused(Refused, "b.yaml", "codex", "--type command")
 	c.texts["b"] = strings.Replace(right, "success_criteria:", "reference: {directory: nowhere}\nsuccess_criteria:", 1)
 	c.refused(Refused, "b.yaml", "nowhere")
+	c.texts["b"] = strings.Replace(right, `"cat > said"}`, `"cat > said", prompt: argument}`, 1)
+	c.texts["b"] = strings.Replace(c.texts["b"], "initial_prompt: b", "initial_prompt: "+strings.Repeat("b", 128<<10), 1)
+	c.refused(Refused, "b.yaml", "initial_prompt", "prompt: stdin")
+	recorded := `network: none}, record_cli: [{tool: x, stdout: "` + strings.Repeat("b", 97<<10) + `"}]`
+	c.texts["b"] = strings.Replace(right, "network: none}", recorded, 1)
+	c.refused(Refused, "b.yaml", "sandbox.record_cli", "shorten it")
 	c.texts["b"] = right
 	c.run(ExitPassed, labels("a", "b")...)
 	c.refused(User, "--resume")
+}
+
+// TestAResumeRefusesGradesBeforeItRunsRows: what the policy file denies to a grade is
+// found before an agent works for nothing, of rows that owe a grade and of those that
+// are still to be executed.
+func TestAResumeRefusesGradesBeforeItRunsRows(t *testing.T) {
+	for name, executed := range map[string][]string{"rows that owe a grade": {"a"}, "rows to execute": nil, "some of both": {"b"}} {
+		t.Run(name, func(t *testing.T) {
+			c := newRun(t, "a", "b")
+			for _, file := range c.files {
+				c.texts[file] = strings.Replace(c.texts[file], "type: file_contains, path: said, includes: [\""+file+"\"]", `type: run_command, command: "true"`, 1)
+			}
+			all := c.files
+			c.o.Grade, c.files = false, executed
+			c.run(ExitPassed, labels(executed...)...)
+			c.o.Grade, c.o.Resume, c.files = true, true, all
+			c.o.Grading.AllowHost = true
+			denied := policyFile(t, "deny: {host_commands: all}\n")
+			c.o.Grading.Answer.Policy, c.o.Execute.Policy = denied, denied
+			c.refused(Refused, "a.yaml", "b.yaml", "true")
+			c.o.Grading.AllowHost = false
+			c.run(ExitPassed, labels(slices.DeleteFunc([]string{"a", "b"}, func(name string) bool { return slices.Contains(executed, name) })...)...)
+		})
+	}
 }
 
 func TestTwoRunsDoNotShareADirectory(t *testing.T) {

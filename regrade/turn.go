@@ -29,8 +29,8 @@ func (e *execution) turn(ctx context.Context) error {
 	if start == nil {
 		return nil
 	}
-	if len(start.Stdin) > isolation.MaxStdin {
-		return setupFailed(fmt.Sprintf("the prompt has %d bytes, and standard input takes %d: write prompt: file", len(start.Stdin), isolation.MaxStdin))
+	if err := fitsStdin(start); err != nil {
+		return setupFailed(err.Error())
 	}
 	for _, file := range start.Files {
 		entry := isolation.Entry{Type: protocol.Regular, Mode: file.Mode}
