@@ -62,19 +62,20 @@ const rowRecord = row + "/" + record.TaskFile
 
 // armedTask has criteria of which two are armed: one of weight 3 that passes and
 // one of weight 1 that fails; a third one, which is not, fails.
-// The row is one of coder-eval, since only its agents are stopped early.
+// The row is one of coder-eval, since only its agents are stopped early. The file says
+// all that the default experiment would, so that a resume finds nothing changed.
 func armedTask(s *scene, armed bool) {
 	s.t.Helper()
 	stop := ", stop_early: {on_pass: stop}"
 	if !armed {
 		stop = ""
 	}
-	task := strings.Replace(sceneTask(s.t, "", `run_limits: {stop_early_gate_threshold: 0.7}
+	task := strings.Replace(sceneTask(s.t, "", `run_limits: {stop_early_gate_threshold: 0.7, max_turns: 20, task_timeout: 600, turn_timeout: 300}
 success_criteria:
   - {type: command_executed, min_count: 0, weight: 3, description: armed and passes`+stop+`}
   - {type: command_executed, min_count: 1, weight: 1, description: armed and fails`+stop+`}
   - {type: file_exists, path: later, description: it was to come later}
-`), `type: command, command: ""`, "type: claude-code", 1)
+`), `type: command, command: ""`, "type: claude-code, model: m, allowed_tools: [Bash]", 1)
 	s.write("task.yaml", task)
 	if _, err := fixture.Write(fixture.Order{Task: s.path("task.yaml"), Out: s.path("r"), Form: fixture.Unpinned}); err != nil {
 		s.t.Fatal(err)
@@ -113,10 +114,20 @@ func TestScenarioEarlyStop(t *testing.T) {
 		if given := s.is(row, "SUCCESS", 0.6); given.verdict() != first.verdict() {
 			t.Errorf("by the task file: %s\n%s", first.verdict(), given.verdict())
 		}
+		// A resume of a run that coder-eval began goes the same way.
+		stopped(`, "gate_threshold": 0.7`)
+		s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--resume")
+		if resumed := s.is(row, "SUCCESS", 0.6); resumed.verdict() != first.verdict() {
+			t.Errorf("by a resume: %s\n%s", first.verdict(), resumed.verdict())
+		}
 		// The file's own gate decides, where the row is graded by it.
 		s.edit("task.yaml", "gate_threshold: 0.7", "gate_threshold: 0.8")
 		s.podgrade(1, "evaluate", "task.yaml", row)
 		s.is(row, "FAILURE", 0.6)
+		// The agent was stopped by it too, so that a resume does not take the row for this one's.
+		stopped(`, "gate_threshold": 0.7`)
+		_, stderr := s.podgrade(2, "run", "task.yaml", "--run-dir", "r", "--resume")
+		printsAll(t, stderr, "another run_limits.stop_early_gate_threshold")
 	})
 	t.Run("D-4: without an armed criterion there is no gate, and no verdict", func(t *testing.T) {
 		s := newScene(t)
