@@ -39,7 +39,7 @@ success_criteria:
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if own := holdersOf(t, cmd.Process.Pid); own != "" {
+	if own := containersOf(t, cmd.Process.Pid); own != "" {
 		t.Errorf("containers are left: %s", own)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
@@ -60,23 +60,6 @@ success_criteria:
 	if text, err := os.ReadFile(filepath.Join(s.dir, "r/run.json")); err != nil || !strings.Contains(string(text), `"tasks_succeeded": `+rows) {
 		t.Errorf("%v", err)
 	}
-}
-
-// holdersOf are the containers with which a process kept images from being
-// pruned.
-func holdersOf(t *testing.T, pid int) string {
-	t.Helper()
-	out, err := exec.Command("podman", "ps", "--all", "--filter", "label=podgrade.holder", "--format", "{{.ID}} {{.Labels}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var own []string
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, fmt.Sprintf("podgrade.holder:%d:", pid)) {
-			own = append(own, line)
-		}
-	}
-	return strings.Join(own, "")
 }
 
 // TestARunOutlivesItsWorker: when the worker is killed, the rows under way are

@@ -69,8 +69,13 @@ func again(files []uintptr, args ...string) error {
 }
 
 // bomb forks until it is refused, and then goes on for the given seconds with
-// children that try the same.
+// children that try the same. Where nothing refuses, as for root of a host, it
+// would take the machine, and does nothing.
 func bomb(args []string) {
+	if !forksEnd() {
+		fmt.Println("fork: permitted without end")
+		os.Exit(1)
+	}
 	n, err := 0, error(nil)
 	for err == nil && n < 100_000 {
 		var pid uintptr
@@ -84,6 +89,30 @@ func bomb(args []string) {
 	say("fork", err)
 	fmt.Printf("forked: %d\n", n-1)
 	time.Sleep(seconds(args))
+}
+
+// forksEnd tells whether processes that do nothing are refused at some number.
+func forksEnd() bool {
+	const most = 1000 // more than any limit of a test
+	var made []int
+	var err error
+	for err == nil && len(made) < most {
+		var pid uintptr
+		if pid, err = fork(); err == nil && pid == 0 {
+			for pause := (syscall.Timespec{Sec: 60}); ; {
+				syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
+			}
+		} else if err == nil {
+			made = append(made, int(pid))
+		}
+	}
+	for _, pid := range made {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, pid := range made {
+		syscall.Wait4(pid, nil, 0, nil)
+	}
+	return err != nil
 }
 
 // fork is a plain fork of this thread. The child must not use the Go runtime;
