@@ -144,6 +144,16 @@ func TestScenarioLostCell(t *testing.T) {
 		s.podgrade(0, "evaluate", row, trusting)
 		s.is(row, "SUCCESS", 1)
 	})
+	t.Run("a killed worker leaves the row, which can be graded", func(t *testing.T) {
+		s := executed(t, "cat >made", slowCriteria)
+		scratch := t.TempDir()
+		lostGrade(t, s, entries[:1], []string{"--scratch", scratch}, func(*background) { killWorker(t, scratch) }, func() {})
+		s.podgrade(0, "evaluate", row, trusting, "--scratch", scratch) // which removes what is left, too
+		s.is(row, "SUCCESS", 1)
+		if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+			t.Errorf("left in the scratch: %v, %v", left, err)
+		}
+	})
 	t.Run("an image that is removed under a grade", func(t *testing.T) {
 		s := newScene(t)
 		name := builtName(t, "lost")
