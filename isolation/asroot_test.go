@@ -52,6 +52,8 @@ func TestAsRoot(t *testing.T) {
 		"state":           TestAStateLayerIsWhatTheAgentLeft,
 		"states":          TestStateLayersAreKeptUntilTheyAreRemoved,
 		"state of a user": TestAUsersStateIsItsOwn,
+		"shared state":    TestASharedStateLayerIsWhatTheAgentLeft,
+		"damaged state":   TestASharedStateLayerWithoutItsBytesIsRefused,
 		"others' files":   TestFilesOfOthersStayTheirs,
 		"task dir":        TestAnExecuteCellHasAnEmptyTaskDirectory,
 		"worker killed":   TestAKilledWorkerIsInfrastructure,

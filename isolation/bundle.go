@@ -13,6 +13,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"podgrade/isolation/protocol"
+	"podgrade/isolation/states"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
 )
@@ -100,7 +101,7 @@ func (s *stopwatch) lap(name string) {
 }
 
 // workerGrace bounds what a worker does in milliseconds. Only views take as
-// long as their trees are large.
+// long as their trees are large, and state layers as what they share is.
 const workerGrace = 60 * time.Second
 
 // ask asks the worker about the cell. A worker that does not answer is ended,
@@ -108,7 +109,7 @@ const workerGrace = 60 * time.Second
 // the clean-up would take minutes.
 func (c *cell) ask(ctx context.Context, r worker.Request, files ...*os.File) (worker.Reply, error) {
 	r.Cell = c.name
-	if r.Op == worker.OpView {
+	if r.Op == worker.OpView || r.Op == worker.OpRoot && r.Root.State != "" {
 		return c.host.worker.do(ctx, r, files...)
 	}
 	waiting, cancel := context.WithTimeout(ctx, c.host.patience)
@@ -134,6 +135,9 @@ func (c *cell) rootFS(ctx context.Context) (*worker.RootFacts, error) {
 		do := ""
 		if errors.Is(err, ErrNoImage) {
 			do = "the image was removed meanwhile: make it again, then grade again"
+		}
+		if errors.Is(err, states.ErrDamaged) {
+			return nil, damagedState(c.order.State, err)
 		}
 		return nil, &Fault{Tried: "mount the image", On: c.order.Image.Pin.String(), Why: c.host.workerFault(err), Do: do}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/worker"
 )
 
@@ -155,8 +156,10 @@ type workerError struct{ cause worker.Error }
 
 func (e *workerError) Error() string { return e.cause.Message }
 
-// Is lets errors.Is find that the image is gone.
-func (e *workerError) Is(target error) bool { return target == ErrNoImage && e.cause.Image }
+// Is lets errors.Is find that the image is gone, or the state layer damaged.
+func (e *workerError) Is(target error) bool {
+	return target == ErrNoImage && e.cause.Image || target == states.ErrDamaged && e.cause.Damaged
+}
 
 func replyError(r worker.Reply) error {
 	if r.Error != nil {

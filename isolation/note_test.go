@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"podgrade/isolation/worker"
+	"podgrade/isolation/states"
 )
 
 // A layer that an import relies on was used by it: it is not the next to go.
 func TestANoteOfARowIsAUseOfTheLayer(t *testing.T) {
 	h := &Host{options: Options{Scratch: t.TempDir()}, privilege: ordinary{}}
 	id := "sha256:" + strings.Repeat("1", 64)
-	info := worker.StateInfoFile(h.stateDir(id))
+	info := states.InfoFile(h.stateDir(id))
 	old := time.Now().Add(-time.Hour)
 	if err := os.MkdirAll(filepath.Dir(info), 0o700); err != nil {
 		t.Fatal(err)

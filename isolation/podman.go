@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/worker"
 )
 
@@ -77,6 +78,9 @@ func (c *cell) failed(tried string, err error) error {
 	}
 	if errors.Is(err, ErrClosed) {
 		err = c.host.workerFault(err)
+	}
+	if errors.Is(err, states.ErrDamaged) {
+		return damagedState(c.order.State, err)
 	}
 	return &Fault{Tried: tried, On: "of " + c.order.Image.Pin.String(), Why: err, Do: "check that `podman run` works for this user"}
 }

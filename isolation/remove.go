@@ -41,7 +41,17 @@ func (h *Host) RemoveTree(ctx context.Context, dir *os.File) error {
 	return h.removeTree(ctx, dir)
 }
 
-func removeInside(ctx context.Context, o Options, dir *os.File) (err error) {
+func removeInside(ctx context.Context, o Options, dir *os.File) error {
+	return inside(ctx, o, func(h *Host) error { return h.removeTree(ctx, dir) })
+}
+
+// releaseInside is states.Release in podgrade's user namespace.
+func releaseInside(ctx context.Context, o Options, dir string) error {
+	return inside(ctx, o, func(h *Host) error { return h.stage(ctx, nil, worker.StageRelease, dir) })
+}
+
+// inside calls f with a worker that is started for that alone.
+func inside(ctx context.Context, o Options, f func(h *Host) error) (err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return err
 	}
@@ -50,16 +60,21 @@ func removeInside(ctx context.Context, o Options, dir *os.File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.leave()) }()
-	return h.removeTree(ctx, dir)
+	return f(h)
 }
 
-func (h *Host) removeTree(ctx context.Context, dir *os.File) error {
+// stage runs a stage of the worker that says nothing unless it fails.
+func (h *Host) stage(ctx context.Context, dir *os.File, stage string, args ...string) error {
 	said := &tail{max: 4 << 10}
-	code, err := h.execInside(ctx, h.workerArgs(worker.StageRemove), hostEnv(), dir, io.Discard, said)
+	code, err := h.execInside(ctx, h.workerArgs(stage, args...), hostEnv(), dir, io.Discard, said)
 	if err == nil && code != 0 {
 		err = errors.New(said.String())
 	}
-	if err != nil {
+	return err
+}
+
+func (h *Host) removeTree(ctx context.Context, dir *os.File) error {
+	if err := h.stage(ctx, dir, worker.StageRemove); err != nil {
 		return &Fault{Tried: "remove what is in", On: dir.Name(), Why: err, Do: "remove it as the user who owns it"}
 	}
 	return nil

@@ -2,10 +2,8 @@ package isolation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"podgrade/isolation/worker"
+	"podgrade/isolation/states"
 )
 
 // ErrNoState is wrapped when a state layer is not in the scratch directory.
@@ -23,7 +21,7 @@ var ErrNoState = errors.New("there is no such state layer")
 
 // State is a kept state layer.
 type State struct {
-	worker.StateInfo
+	states.Info
 	Path string    `json:"path"`           // its directory
 	Used time.Time `json:"used,omitzero"`  // by a grade or an import, last; when it was made, as long as none did
 	Rows []string  `json:"rows,omitempty"` // that were noted to need it
@@ -37,7 +35,7 @@ func stateDir(scratch, id string) string {
 	if !diffID.MatchString(id) {
 		return ""
 	}
-	return filepath.Join(worker.StateStore(scratch), strings.TrimPrefix(id, "sha256:"))
+	return filepath.Join(states.StoreDir(scratch), strings.TrimPrefix(id, "sha256:"))
 }
 
 func (h *Host) stateDir(id string) string { return stateDir(h.options.Scratch, id) }
@@ -48,28 +46,15 @@ func (h *Host) HasState(id string) bool {
 	return err == nil
 }
 
-// maxStateInfo caps what is read of a layer's description, in bytes.
-const maxStateInfo = 16 << 10
-
 func readState(dir string) (State, error) {
 	s := State{Path: dir}
 	if dir == "" {
 		return s, ErrNoState
 	}
-	file, err := os.Open(worker.StateInfoFile(dir))
+	var err error
+	s.Info, s.Used, err = states.ReadInfo(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, ErrNoState
-	}
-	if err != nil {
-		return s, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxStateInfo))
-	if err == nil {
-		err = json.Unmarshal(text, &s.StateInfo)
-	}
-	if info, statErr := file.Stat(); err == nil && statErr == nil {
-		s.Used = info.ModTime().UTC()
 	}
 	if err == nil && stateDir(filepath.Dir(filepath.Dir(dir)), s.DiffID) != dir {
 		err = fmt.Errorf("it says that it is %q", s.DiffID)
@@ -83,7 +68,7 @@ func States(o Options) ([]State, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := worker.StateStore(o.Scratch)
+	store := states.StoreDir(o.Scratch)
 	entries, err := os.ReadDir(store)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, &Fault{Tried: "list the state layers", On: store, Why: err}
@@ -93,7 +78,7 @@ func States(o Options) ([]State, error) {
 		// What is half removed describes itself no more: its name is left.
 		s, err := readState(filepath.Join(store, e.Name()))
 		if err != nil {
-			s.StateInfo = worker.StateInfo{DiffID: "sha256:" + e.Name()}
+			s.Info = states.Info{DiffID: "sha256:" + e.Name()}
 		}
 		s.Rows = notedRows(s.Path)
 		all = append(all, s)
@@ -114,15 +99,34 @@ func RemoveState(ctx context.Context, o Options, id string) error {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // "" is none
 		return &Fault{Kind: Refusal, Tried: "remove the state layer", On: id, Why: ErrNoState, Do: "`podgrade state ls` lists those that there are"}
 	}
-	// Without its description it is no layer any more, whatever happens next.
-	err = os.Remove(worker.StateInfoFile(dir))
-	if err == nil || errors.Is(err, os.ErrNotExist) {
+	if err = giveUpState(ctx, o, dir); err == nil {
 		err = removeStateDir(ctx, o, dir)
 	}
 	if err != nil {
 		return &Fault{Tried: "remove the state layer", On: id, Why: err}
 	}
 	return nil
+}
+
+// giveUpState makes a layer none, and moves what others need of it.
+func giveUpState(ctx context.Context, o Options, dir string) error {
+	unlock, err := states.Lock(ctx, o.Scratch)
+	if errors.Is(err, states.ErrNoLocks) {
+		unlock, err = func() {}, nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Without its description it is no layer any more, whatever happens next.
+	if err := os.Remove(states.InfoFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	err = states.Release(dir)
+	if errors.Is(err, os.ErrPermission) { // they lie below a directory of a subordinate id
+		err = releaseInside(ctx, o, dir)
+	}
+	return err
 }
 
 func removeStateDir(ctx context.Context, o Options, dir string) error {
@@ -146,6 +150,11 @@ func removeStateDir(ctx context.Context, o Options, dir string) error {
 
 // lostState is what can be done for a row whose state layer is gone.
 const lostState = "use the --scratch that the row was executed with, import the row's archive (podgrade import), or execute the row again"
+
+// damagedState is the fault of a layer that cannot be read any more.
+func damagedState(id string, err error) error {
+	return &Fault{Tried: "read the state layer", On: id, Why: err, Do: "remove it (podgrade state rm), and import the row's archive or execute the row again"}
+}
 
 // findState looks for the state layer of the order, and notes what it replaces.
 // It refuses an order for one that is not there.

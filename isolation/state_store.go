@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"podgrade/isolation/worker"
+	"podgrade/isolation/states"
 )
 
 // What the store knows of a layer beside what it is: when it was last used,
@@ -37,7 +37,7 @@ func (h *Host) NoteState(diffID, row string) error {
 	if _, err := readState(dir); err != nil {
 		return err
 	}
-	if err := touch(worker.StateInfoFile(dir)); err != nil {
+	if err := touch(states.InfoFile(dir)); err != nil {
 		return err
 	}
 	if len(row) > longestNoted {
@@ -83,7 +83,7 @@ func readStart(path string, most int64) ([]byte, error) {
 // closed, and notes that it is used, and by which row.
 func (c *cell) holdState() error {
 	dir := c.host.stateDir(c.order.State)
-	file, err := os.Open(worker.StateInfoFile(dir))
+	file, err := os.Open(states.InfoFile(dir))
 	if err != nil {
 		return ErrNoState
 	}
@@ -91,7 +91,7 @@ func (c *cell) holdState() error {
 		err = ErrNoState
 	} else if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrNoState // it is being removed
-	} else if hasNoLocks(err) {
+	} else if states.HasNoLocks(err) {
 		err = nil
 	}
 	if err != nil {
@@ -151,14 +151,11 @@ func PruneStates(ctx context.Context, o Options, p StatePrune) ([]Pruned, error)
 		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b State) int { return a.Used.Compare(b.Used) })
-	var total int64
-	for _, s := range all {
-		total += s.Bytes
-	}
+	space := SpaceOfStates(all)
 	var pruned []Pruned
 	for _, s := range all {
 		old := p.UnusedFor > 0 && time.Since(s.Used) >= p.UnusedFor
-		over := p.Most >= 0 && total > p.Most
+		over := p.Most >= 0 && space.Bytes() > p.Most
 		young := !p.Since.IsZero() && !s.Used.Before(p.Since)
 		if half := s.Made.IsZero(); !half && (young || !old && !over) {
 			continue
@@ -177,21 +174,30 @@ func PruneStates(ctx context.Context, o Options, p StatePrune) ([]Pruned, error)
 			unlock()
 		}
 		if gone.Problem == "" {
-			total -= s.Bytes
+			space.Remove(s.Path)
 		}
 		pruned = append(pruned, gone)
 	}
 	return pruned, nil
 }
 
+// SpaceOfStates says how much room state layers take together.
+func SpaceOfStates(all []State) *states.Space {
+	var dirs []string
+	for _, s := range all {
+		dirs = append(dirs, s.Path)
+	}
+	return states.SpaceOf(dirs)
+}
+
 // lockState keeps new cells from standing on a layer; used tells that one does,
 // or that nobody can tell.
 func lockState(s State) (unlock func(), used bool) {
-	file, err := os.Open(worker.StateInfoFile(s.Path))
+	file, err := os.Open(states.InfoFile(s.Path))
 	if err != nil {
 		return func() {}, false // half removed
 	}
-	if err := flockState(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !hasNoLocks(err) {
+	if err := flockState(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !states.HasNoLocks(err) {
 		file.Close()
 		return nil, true
 	}
@@ -200,8 +206,3 @@ func lockState(s State) (unlock func(), used bool) {
 
 // flockState is the system's, which a test replaces by one that fails.
 var flockState = unix.Flock
-
-// hasNoLocks tells whether nothing can be locked on a file system.
-func hasNoLocks(err error) bool {
-	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
-}

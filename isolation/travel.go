@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 	"podgrade/isolation/worker"
 	"podgrade/oci"
@@ -50,7 +51,7 @@ func (h *Host) PackState(ctx context.Context, diffID string, to io.Writer) (tree
 	if err != nil {
 		return tree.Packed{}, &Fault{Kind: Refusal, Tried: "read the state layer", On: diffID, Why: err, Do: lostState}
 	}
-	layer, err := filepath.EvalSymlinks(worker.StateLayerDir(state.Path))
+	layer, err := filepath.EvalSymlinks(states.LayerDir(state.Path))
 	if err != nil {
 		return tree.Packed{}, &Fault{Tried: "read the state layer", On: diffID, Why: err}
 	}
@@ -59,7 +60,7 @@ func (h *Host) PackState(ctx context.Context, diffID string, to io.Writer) (tree
 		return tree.Packed{}, &Fault{Tried: "read the state layer", On: diffID, Why: err}
 	}
 	defer dir.Close()
-	return h.pack(ctx, worker.StagePackLayer, dir, tree.PackOptions{}, to)
+	return h.pack(ctx, worker.StagePackLayer, dir, worker.PackLayer{State: state.Path}, to)
 }
 
 // writing keeps the error of a writer whose reader does not see it, and how much
@@ -77,7 +78,7 @@ func (w *writing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (h *Host) pack(ctx context.Context, stage string, dir *os.File, o tree.PackOptions, to io.Writer) (tree.Packed, error) {
+func (h *Host) pack(ctx context.Context, stage string, dir *os.File, o any, to io.Writer) (tree.Packed, error) {
 	var packed worker.PackSaid
 	options, err := json.Marshal(o)
 	if err != nil {

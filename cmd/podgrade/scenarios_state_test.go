@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -287,45 +286,4 @@ func (s *scene) states(scratch string) (states []isolation.State) {
 		s.t.Fatal(err)
 	}
 	return states
-}
-
-// TestRowsShareTheirLayers: rows that leave the same share a layer, rows that
-// leave nothing keep none, and nothing of the image is copied.
-func TestRowsShareTheirLayers(t *testing.T) {
-	rows := 3
-	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
-		rows = 99
-	}
-	for name, c := range map[string]struct {
-		agent  string
-		layers int
-	}{
-		"an unchanged cell":  {"touch made; touch /tmp/x; rm /tmp/x", 0},
-		"the same bytes":     {"mkdir -p /opt/x && head -c 1000000 /dev/zero | tr '\\\\0' x >/opt/x/f && touch -d @1000000000 /opt/x/f /opt/x /opt", 1},
-		"bytes of their own": {"mkdir -p /opt/x && head -c 30000 /dev/urandom >/opt/x/f", rows},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, scratch := newScene(t), t.TempDir()
-			s.write("task.yaml", sceneTask(t, c.agent, "success_criteria:\n  - {type: file_exists, path: ., description: there is a workspace}\n"))
-			t.Cleanup(func() { s.removesStates(scratch) })
-			s.podgrade(0, "run", "task.yaml", "--run-dir", "r", "--repeats", fmt.Sprint(rows), "--scratch", scratch)
-			states := s.states(scratch)
-			var bytes int64
-			for _, state := range states {
-				bytes += state.Bytes
-			}
-			disk, err := exec.Command("du", "-sk", "--apparent-size", scratch).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var kib int64
-			if _, err := fmt.Sscan(string(disk), &kib); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%d rows: %d layers of %d bytes, %d KiB of disk", rows, len(states), bytes, kib)
-			if most := bytes/1024 + 64*int64(len(states)+1); len(states) != c.layers || kib > most {
-				t.Errorf("%d layers, want %d; %d KiB, at most %d", len(states), c.layers, kib, most)
-			}
-		})
-	}
 }

@@ -82,7 +82,11 @@ func listStates(c *cli.Context) error {
 			fmt.Fprintf(c.App.Writer, "%s half removed\n", policy.Neutral(s.DiffID))
 			continue
 		}
-		fmt.Fprintf(c.App.Writer, "%s %d entries %d bytes, made %s, used %s, above %s\n", s.DiffID, s.Entries, s.Bytes, s.Made.UTC().Format(time.RFC3339), s.Used.Format(time.RFC3339), policy.Neutral(s.Image))
+		shared := ""
+		if s.SharedBytes > 0 {
+			shared = fmt.Sprintf(" (%d of them shared)", s.SharedBytes)
+		}
+		fmt.Fprintf(c.App.Writer, "%s %d entries %d bytes%s, made %s, used %s, above %s\n", s.DiffID, s.Entries, s.Bytes, shared, s.Made.UTC().Format(time.RFC3339), s.Used.Format(time.RFC3339), policy.Neutral(s.Image))
 		rows := regrade.RowsThatNeed(s)
 		if len(rows) == 0 {
 			fmt.Fprintln(c.App.Writer, "    needed by no row that is known")
@@ -90,6 +94,11 @@ func listStates(c *cli.Context) error {
 		for _, row := range rows {
 			fmt.Fprintf(c.App.Writer, "    needed by %s\n", policy.Neutral(row))
 		}
+	}
+	if space := isolation.SpaceOfStates(states); space.Outside() > 0 {
+		fmt.Fprintf(c.App.Writer, "together %d bytes, %d of them of removed layers\n", space.Bytes(), space.Outside())
+	} else if len(states) > 1 {
+		fmt.Fprintf(c.App.Writer, "together %d bytes\n", space.Bytes())
 	}
 	return nil
 }

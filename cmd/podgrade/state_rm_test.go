@@ -8,18 +8,18 @@ import (
 	"testing"
 
 	"podgrade/isolation"
-	"podgrade/isolation/worker"
+	"podgrade/isolation/states"
 	"podgrade/regrade"
 )
 
 // A layer is found by what its diff id begins with, where that is one only.
 func TestAStateLayerIsNamedByAPrefix(t *testing.T) {
-	var states []isolation.State
+	var kept []isolation.State
 	for _, id := range []string{"sha256:abcd01", "sha256:abcd02", "sha256:ff"} {
-		states = append(states, isolation.State{StateInfo: worker.StateInfo{DiffID: id}})
+		kept = append(kept, isolation.State{Info: states.Info{DiffID: id}})
 	}
 	for id, want := range map[string]string{"f": "sha256:ff", "sha256:abcd02": "sha256:abcd02", "abcd01": "sha256:abcd01", "abcd": "", "0": "", "": "", "sha256:": ""} {
-		got, err := stateNamed(states, id)
+		got, err := stateNamed(kept, id)
 		if got.DiffID != want || (want == "") != (regrade.KindOf(err) == regrade.Refused) {
 			t.Errorf("%q: %q (%v), want %q", id, got.DiffID, err, want)
 		}
@@ -37,7 +37,7 @@ func TestAStateLayerThatRowsNeedIsAskedAbout(t *testing.T) {
 	was := os.Stdin
 	os.Stdin = null
 	defer func() { os.Stdin = was }()
-	layers := []isolation.State{{StateInfo: worker.StateInfo{DiffID: "sha256:ff"}}}
+	layers := []isolation.State{{Info: states.Info{DiffID: "sha256:ff"}}}
 	var out bytes.Buffer
 	if err := askForStates(context.Background(), &out, layers, func(isolation.State) []string { return nil }); err != nil || out.Len() > 0 {
 		t.Errorf("needed by none: %v, %q", err, out.String())

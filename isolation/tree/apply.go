@@ -9,9 +9,10 @@ import (
 
 // Apply changes the root file system dst as the upper directory layer of an
 // overlay says, owners and all: for a store that cannot mount it as a layer.
-func Apply(ctx context.Context, layer, dst int) error {
+// hollow are the files whose bytes are not in the layer; nil: there are none.
+func Apply(ctx context.Context, layer, dst int, hollow Elsewhere) error {
 	w := newWalker(ctx, Options{Into: true})
-	w.layer = true
+	w.layer, w.elsewhere = true, hollow
 	_, err := w.walk(layer, dst)
 	return err
 }

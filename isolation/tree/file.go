@@ -37,8 +37,13 @@ func (w *walker) regular(src, dst *directory, base string, listed *unix.Stat_t) 
 	}
 	w.bytes += st.Size
 	attrs := w.xattrs(src, fd, base)
+	from, done, err := w.bytesOf(fd, src, base)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if dst == nil {
-		return w.content(fd, noCopy, src, base, &st)
+		return w.content(from, noCopy, src, base, &st)
 	}
 	to, err := unix.Openat(dst.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -48,7 +53,7 @@ func (w *walker) regular(src, dst *directory, base string, listed *unix.Stat_t) 
 	if w.meta {
 		err = standIn(to, src, base, st.Size)
 	} else {
-		err = w.content(fd, to, src, base, &st)
+		err = w.content(from, to, src, base, &st)
 	}
 	if err != nil {
 		return err

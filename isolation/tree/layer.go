@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,21 @@ type Layer struct {
 	Changed []string
 	Deleted []string
 	More    int // paths beyond the cap
+	// Sums are of the files that LayerOptions.SumFrom asks for, at most maxSums.
+	Sums []FileSum
+}
+
+// LayerOptions say what WriteLayer does beside writing.
+type LayerOptions struct {
+	// Notice is told of every path that is changed, deleted, or a directory that
+	// hides all that lies below it, without a slash in front; nil: nobody is told.
+	Notice func(path string)
+	// SumFrom asks for the sums of files that take so many bytes on the disk, and
+	// have as many; 0: of none.
+	SumFrom int64
+	// Hollow are the files whose bytes are not in the directory; nil: there are
+	// none.
+	Hollow Elsewhere
 }
 
 const (
@@ -59,19 +75,18 @@ const xattrRecord = "PODGRADE.xattr."
 // WriteLayer writes the upper directory dir of an overlay as the one archive
 // that stands for it: entries sorted by name, nothing of this host or of the
 // time of writing in it, whiteouts as OCI layers have them. Of the root itself
-// only what it holds counts. notice is told of every path that is changed,
-// deleted, or a directory that hides all that lies below it, without a slash in
-// front; nil: nobody is told.
-func WriteLayer(ctx context.Context, to io.Writer, dir int, notice func(path string)) (Layer, error) {
-	if notice == nil {
-		notice = func(string) {}
+// only what it holds counts.
+func WriteLayer(ctx context.Context, to io.Writer, dir int, o LayerOptions) (Layer, error) {
+	if o.Notice == nil {
+		o.Notice = func(string) {}
 	}
-	l := &layerWriter{ctx: ctx, tar: tar.NewWriter(to), links: map[FileID]string{}, notice: notice}
+	l := &layerWriter{ctx: ctx, tar: tar.NewWriter(to), links: map[FileID]string{}, summed: map[string]int{}, o: o}
 	root, err := rootOf(dir)
 	if err != nil {
 		return l.layer, err
 	}
 	err = root.each(ctx, func(base string, st *unix.Stat_t) error { return l.entry(root, base, st) })
+	l.layer.Sums = slices.DeleteFunc(l.layer.Sums, func(f FileSum) bool { return len(f.Paths) == 0 })
 	return l.layer, errors.Join(err, l.tar.Close())
 }
 
@@ -81,12 +96,13 @@ type layerWriter struct {
 	links     map[FileID]string
 	layer     Layer
 	pathBytes int
-	notice    func(path string)
+	summed    map[string]int // where in layer.Sums a file is, by its first name
+	o         LayerOptions
 }
 
 func (l *layerWriter) changed(list *[]string, path string) {
 	if !strings.HasSuffix(path, "/") { // a directory that is there now takes nothing away
-		l.notice(path)
+		l.o.Notice(path)
 	}
 	path = cut("/" + path)
 	if len(l.layer.Changed)+len(l.layer.Deleted) >= maxPaths || l.pathBytes+len(path) > maxPathBytes {
@@ -147,7 +163,7 @@ func (l *layerWriter) directory(d *directory, path string, st *unix.Stat_t) erro
 		return err
 	}
 	if opaque(attrs) {
-		l.notice(path)
+		l.o.Notice(path)
 		h := &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: path + "/" + opaqueName, ModTime: time.Unix(0, 0)}
 		if err := l.write(d, "", h); err != nil {
 			return err
@@ -180,6 +196,7 @@ func (l *layerWriter) regular(d *directory, base, path string) error {
 		if first, known := l.links[id]; known {
 			h := l.header(path, tar.TypeLink, &st)
 			h.Linkname = first
+			l.alsoNamed(first, path)
 			return l.write(d, base, h)
 		}
 		l.links[id] = path
@@ -195,7 +212,7 @@ func (l *layerWriter) regular(d *directory, base, path string) error {
 	if err := l.write(d, base, h); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(l.tar, &readerUntil{l.ctx, file}, st.Size); err != nil {
+	if err := l.bytes(file, path, &st); err != nil {
 		return d.fault("read", base, err)
 	}
 	return nil

@@ -41,7 +41,7 @@ func upperDirectory(t testing.TB) string {
 func layerOf(t testing.TB, dir string) (tree.Layer, []byte) {
 	t.Helper()
 	var out bytes.Buffer
-	layer, err := tree.WriteLayer(t.Context(), &out, openDir(t, dir), nil)
+	layer, err := tree.WriteLayer(t.Context(), &out, openDir(t, dir), tree.LayerOptions{})
 	must(t, err)
 	return layer, out.Bytes()
 }
@@ -114,7 +114,7 @@ func TestApplyDoesWhatAnOverlayShows(t *testing.T) {
 		write(t, filepath.Join(root, name), "old", 0o600)
 	}
 	must(t, os.Symlink("/nowhere", root+"/link"))
-	must(t, tree.Apply(t.Context(), openDir(t, upperDirectory(t)), openDir(t, root)))
+	must(t, tree.Apply(t.Context(), openDir(t, upperDirectory(t)), openDir(t, root), nil))
 	var found []string
 	must(t, filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
 		found = append(found, strings.TrimPrefix(path, root))

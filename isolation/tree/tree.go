@@ -116,6 +116,9 @@ type walker struct {
 	dstRoot  int  // noCopy: none
 	layer    bool // src is an upper directory, see Apply
 	meta     bool // the copy has all but the bytes, see Metadata
+
+	elsewhere Elsewhere // of src; nil: it holds all its bytes
+	fill      bool      // the copy has nothing but hollow files, see Fill
 }
 
 // first is the first name of a file with several.
@@ -190,6 +193,9 @@ func (w *walker) directory(src, dst *directory) error {
 
 func (w *walker) entry(src, dst *directory, base string, st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
+	if w.fill && !w.fills(src, base, kind) {
+		return nil
+	}
 	if w.o.Filter && filtered(src, base, kind) {
 		return nil
 	}

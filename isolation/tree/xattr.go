@@ -66,6 +66,9 @@ func (w *walker) setXattrs(dst int, d *directory, base string, attrs []xattr) {
 	if w.layer {
 		attrs = seenAttributes(attrs)
 	}
+	if w.fill {
+		attrs = withoutOverlays(attrs)
+	}
 	for _, a := range attrs {
 		if err := unix.Fsetxattr(dst, a.name, a.value, 0); err != nil {
 			w.hazard(fmt.Sprintf("attribute %q left out of the view", a.name), d, base)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 )
 
@@ -25,21 +26,21 @@ func (s *server) keepBefore(ctx context.Context, c *cell, r Request, answer *Rep
 		if r.Root == nil {
 			return errors.New("nothing is said of what is below the state layer")
 		}
-		if err := c.holdLayers(*r.Root); err != nil {
+		if err := c.holdLayers(ctx, *r.Root); err != nil {
 			return err
 		}
 	}
 	dir := filepath.Join(c.dir, "before")
-	for _, made := range []string{dir, StateLayerDir(dir)} {
+	for _, made := range []string{dir, states.LayerDir(dir)} {
 		if err := os.Mkdir(made, 0o700); err != nil {
 			return fmt.Errorf("make the state layer: %w", err)
 		}
 	}
-	marks, err := c.copyUpper(ctx, upper, StateLayerDir(dir))
+	marks, err := c.copyUpper(ctx, upper, states.LayerDir(dir))
 	if err != nil {
 		return treeFault("keep what changed before the agent started", err)
 	}
-	made, err := c.canonical(ctx, StateLayerDir(dir), marks, r)
+	made, err := c.canonical(ctx, states.LayerDir(dir), marks, r)
 	if err != nil {
 		return treeFault("keep what changed before the agent started", err)
 	}
@@ -47,7 +48,7 @@ func (s *server) keepBefore(ctx context.Context, c *cell, r Request, answer *Rep
 	if made.DiffID == "" {
 		return s.trash.throw(dir)
 	}
-	return s.store(dir, made.StateInfo)
+	return s.store(ctx, dir, made)
 }
 
 // copyUpper copies the upper directory of a living cell, and returns the marks

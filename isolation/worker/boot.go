@@ -53,6 +53,8 @@ func Main(args []string) int {
 		err = closeAddresses(args[2:])
 	case StageRemove:
 		err = remove()
+	case StageRelease:
+		err = release(args[2:])
 	case StagePack:
 		err = pack(args[2:], packTree)
 	case StagePackLayer:

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 	"podgrade/oci"
 )
@@ -101,7 +102,7 @@ func (s *server) captureTree(ctx context.Context, c *cell, r Request, files []in
 // apply puts a state layer into the root file system of a container that Podman
 // has made and mounted, and not started.
 func apply(ctx context.Context, state, mounted string) error {
-	layer, err := openDirectory(StateLayerDir(state))
+	layer, err := openDirectory(states.LayerDir(state))
 	if err != nil {
 		return &fault{err: fmt.Errorf("open the state layer: %w", err), image: true}
 	}
@@ -111,7 +112,11 @@ func apply(ctx context.Context, state, mounted string) error {
 		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer unix.Close(root)
-	if err := tree.Apply(ctx, layer, root); err != nil {
+	hollow, err := states.HollowOf(state)
+	if err == nil {
+		err = tree.Apply(ctx, layer, root, hollow)
+	}
+	if err != nil {
 		return fmt.Errorf("put the state layer into the container: %w", err)
 	}
 	return freePlaces(ctx, root)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -93,7 +94,7 @@ func (s *server) cellOrNew(name string) (*cell, error) {
 }
 
 // root mounts a cell's root file system.
-func (s *server) root(r Request, files []int, answer *Reply) error {
+func (s *server) root(ctx context.Context, r Request, files []int, answer *Reply) error {
 	c, err := s.cellOrNew(r.Cell)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (s *server) root(r Request, files []int, answer *Reply) error {
 				return err
 			}
 		}
-		if err := c.mountRoot(*r.Root); err != nil {
+		if err := c.mountRoot(ctx, *r.Root); err != nil {
 			return err
 		}
 		if r.Root.State != "" {
@@ -148,7 +149,7 @@ func (c *cell) facts(r Request, state bool) (*RootFacts, error) {
 	}
 	switch {
 	case state:
-		err = c.withLower(1, look)
+		err = c.withLower(look)
 	case c.programs == nil: // nothing has been run in it yet
 		err = inDirectory(c.rootfs(), look)
 	}
@@ -166,7 +167,7 @@ func inDirectory(dir string, f func(fd int) error) error {
 	return f(fd)
 }
 
-func (c *cell) mountRoot(r Root) error {
+func (c *cell) mountRoot(ctx context.Context, r Root) error {
 	layers := r.Layers
 	if len(layers) == 0 {
 		return &fault{err: errors.New("the image has no layers"), image: true}
@@ -177,7 +178,7 @@ func (c *cell) mountRoot(r Root) error {
 			return fmt.Errorf("make the cell's directory: %w", err)
 		}
 	}
-	if err := c.holdLayers(r); err != nil {
+	if err := c.holdLayers(ctx, r); err != nil {
 		return err
 	}
 	if err := likeLower(c.upper(), c.layers[0].dir, r.State != ""); err != nil {
@@ -193,9 +194,9 @@ func (c *cell) mountRoot(r Root) error {
 
 // holdLayers opens the layers, once for all times that the cell is made: what a
 // cell that is made again stands on must be what it first stood on.
-func (c *cell) holdLayers(r Root) error {
+func (c *cell) holdLayers(ctx context.Context, r Root) error {
 	if c.layers == nil {
-		opened, err := openLayers(r.State, r.Layers, r.Given)
+		opened, err := openLayers(ctx, r.State, c.numbered("filled"), r.Layers, r.Given)
 		c.layers = opened
 		return err
 	}

@@ -1,12 +1,17 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"podgrade/isolation/states"
+	"podgrade/isolation/tree"
 )
 
 // layer is an image layer that a cell stands on, with what tells later that it
@@ -16,6 +21,7 @@ type layer struct {
 	dir  string
 	link string // <store>/overlay/l/<short name>
 	fd   int
+	ours bool // a state layer, and no layer of the image
 }
 
 // takeImage puts an image that is one mount of its own where the cell finds it,
@@ -40,9 +46,10 @@ func attach(mount int, dir string) error {
 	return unix.MoveMount(mount, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// openLayers opens every layer before it is mounted: that of the state, when
-// there is one, above those of the image.
-func openLayers(state string, dirs []string, given bool) ([]layer, error) {
+// openLayers opens every layer before it is mounted, above those of the image
+// that of the state when there is one, and above that in the directory filled
+// the bytes that it shares with other state layers.
+func openLayers(ctx context.Context, state, filled string, dirs []string, given bool) ([]layer, error) {
 	var layers []layer
 	if state != "" {
 		l, err := openStateLayer(state)
@@ -50,6 +57,12 @@ func openLayers(state string, dirs []string, given bool) ([]layer, error) {
 			return nil, &fault{err: fmt.Errorf("open the state layer %s: %w", state, err), image: true}
 		}
 		layers = append(layers, l)
+		above, err := fill(ctx, state, l.fd, filled)
+		if err != nil {
+			closeLayers(layers)
+			return nil, fmt.Errorf("open the state layer %s: %w", state, err)
+		}
+		layers = append(above, layers...)
 	}
 	for _, dir := range dirs {
 		l, err := openLayer(dir, given)
@@ -68,7 +81,7 @@ type Layers struct{ layers []layer }
 // OpenLayers opens the layers of an image in Podman's store, top first, before
 // they are mounted.
 func OpenLayers(dirs []string) (Layers, error) {
-	layers, err := openLayers("", dirs, false)
+	layers, err := openLayers(context.Background(), "", "", dirs, false)
 	return Layers{layers}, err
 }
 
@@ -81,9 +94,35 @@ func (l Layers) Close() { closeLayers(l.layers) }
 // openStateLayer opens a layer of our own store, which is removed by its
 // directory's name.
 func openStateLayer(state string) (layer, error) {
-	dir := StateLayerDir(state)
+	dir := states.LayerDir(state)
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	return layer{dir: dir, link: StateInfoFile(state), fd: fd}, err
+	return layer{dir: dir, link: states.InfoFile(state), fd: fd, ours: true}, err
+}
+
+// fill makes in the directory to the layer that has what a state layer shares
+// with others, none where it shares nothing.
+func fill(ctx context.Context, state string, from int, to string) ([]layer, error) {
+	hollow, err := states.HollowOf(state)
+	if err != nil || hollow == nil {
+		return nil, err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return nil, err
+	}
+	fd, err := openDirectory(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := tree.Fill(ctx, from, fd, hollow); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return []layer{{dir: to, link: to, fd: fd, ours: true}}, nil
+}
+
+// imageLayers are the layers without those of ours.
+func imageLayers(layers []layer) []layer {
+	return slices.DeleteFunc(slices.Clone(layers), func(l layer) bool { return l.ours })
 }
 
 func layerDirs(layers []layer) []string {

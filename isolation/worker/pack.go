@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 )
 
@@ -20,7 +21,8 @@ const (
 	// StagePack writes the tree at standard input to standard output. Its argument
 	// are tree.PackOptions as JSON; what it packed it says on standard error.
 	StagePack = "pack"
-	// StagePackLayer does the same with a kept state layer.
+	// StagePackLayer does the same with a kept state layer; its argument are
+	// PackLayer as JSON.
 	StagePackLayer = "pack-layer"
 	// StageUnpack reads an archive from standard input and makes the tree in the
 	// directory at standard output. Its argument are tree.UnpackOptions as JSON.
@@ -30,8 +32,13 @@ const (
 // stageBuffer makes few writes of many small ones.
 const stageBuffer = 256 << 10
 
-func pack(args []string, how func(ctx context.Context, to *bufio.Writer, dir int, o tree.PackOptions) (tree.Packed, error)) error {
-	var o tree.PackOptions
+// PackLayer says which layer is packed.
+type PackLayer struct {
+	State string `json:"state"` // the directory of its state
+}
+
+func pack[Options any](args []string, how func(ctx context.Context, to *bufio.Writer, dir int, o Options) (tree.Packed, error)) error {
+	var o Options
 	if err := stageOptions(args, &o); err != nil {
 		return err
 	}
@@ -73,8 +80,12 @@ func packTree(ctx context.Context, to *bufio.Writer, dir int, o tree.PackOptions
 	return tree.Pack(ctx, to, dir, o)
 }
 
-func packLayer(ctx context.Context, to *bufio.Writer, dir int, _ tree.PackOptions) (tree.Packed, error) {
-	layer, err := tree.WriteLayer(ctx, to, dir, nil)
+func packLayer(ctx context.Context, to *bufio.Writer, dir int, o PackLayer) (tree.Packed, error) {
+	hollow, err := states.HollowOf(o.State)
+	if err != nil {
+		return tree.Packed{}, err
+	}
+	layer, err := tree.WriteLayer(ctx, to, dir, tree.LayerOptions{Hollow: hollow})
 	return tree.Packed{Entries: layer.Entries, Bytes: layer.Bytes}, err
 }
 

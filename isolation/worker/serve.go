@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/oci"
 )
 
@@ -292,7 +293,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpSweep:
 		return sweep(r.Sweep)
 	case OpRoot:
-		return s.root(r, files, answer)
+		return s.root(ctx, r, files, answer)
 	case OpView:
 		return s.view(ctx, r, files, answer)
 	case OpLook:
@@ -375,7 +376,7 @@ func (f *fault) Unwrap() error { return f.err }
 const maxError = 4 << 10
 
 func asError(err error) *Error {
-	e := &Error{Message: err.Error()}
+	e := &Error{Message: err.Error(), Damaged: errors.Is(err, states.ErrDamaged)}
 	if len(e.Message) > maxError {
 		e.Message = strings.ToValidUTF8(e.Message[:maxError], "") + "..."
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,36 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 )
 
-// A state layer is the upper directory of an execute cell, kept beside the
-// directories of the runs: <scratch>/state/<diff id in hexadecimal>. It is
-// named only when it is complete and on the disk.
-
-// StateStore is where the state layers of a scratch directory are.
-func StateStore(scratch string) string { return filepath.Join(scratch, "state") }
-
-// StateLayerDir is the layer itself in the directory of a state.
-func StateLayerDir(dir string) string { return filepath.Join(dir, "layer") }
-
-// StateInfoFile describes the layer, in the directory of a state.
-func StateInfoFile(dir string) string { return filepath.Join(dir, "state.json") }
-
-// StateInfo says what a state layer is.
-type StateInfo struct {
-	DiffID  string    `json:"diff_id"` // sha256:..., of the archive that stands for it
-	Entries int       `json:"entries"`
-	Bytes   int64     `json:"bytes"` // of regular files
-	Image   string    `json:"image"` // the pin it lies above
-	Made    time.Time `json:"made"`
-	// BeforeAgent: it was made before an agent worked, of what its task changed.
-	BeforeAgent bool `json:"before_agent,omitempty"`
-	// Replaced are programs of the image, and what they are started by, that the
-	// layer replaces, deletes or stands in front of, at most mostReplaced.
-	Replaced     []string `json:"replaced_tools,omitempty"`
-	ReplacedMore int      `json:"replaced_tools_more,omitempty"` // beyond these
-}
+// A state layer is the upper directory of an execute cell, kept in the store of
+// the scratch (package states). It is named only when it is complete and on the
+// disk.
 
 // upperDir is where what changes in the cell's root is, "" when nobody knows.
 func (c *cell) upperDir() string {
@@ -75,7 +51,7 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if c.runs() || !c.create || upper == "" {
 		return fmt.Errorf("cell %s has no state to keep: it still runs, or was no execute cell", c.name)
 	}
-	if err := c.letGo(r.Root); err != nil {
+	if err := c.letGo(ctx, r.Root); err != nil {
 		return err
 	}
 	made, err := c.canonical(ctx, upper, c.marks, r)
@@ -90,20 +66,20 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("make the state layer: %w", err)
 	}
-	if err := takeUpper(ctx, upper, StateLayerDir(dir)); err != nil {
+	if err := takeUpper(ctx, upper, states.LayerDir(dir)); err != nil {
 		return fmt.Errorf("make the state layer: %w", err)
 	}
-	return s.store(dir, made.StateInfo)
+	return s.store(ctx, dir, made)
 }
 
 // letGo lets go of the upper directory, and makes sure of what is below it.
-func (c *cell) letGo(podmans *Root) error {
+func (c *cell) letGo(ctx context.Context, podmans *Root) error {
 	if !c.mounted {
 		c.theirs = ""
 		if podmans == nil {
 			return errors.New("nothing is said of what is below the state layer")
 		}
-		return c.holdLayers(*podmans)
+		return c.holdLayers(ctx, *podmans)
 	}
 	c.mounted = false
 	if err := unix.Unmount(c.rootfs(), unix.MNT_DETACH); err != nil {
@@ -150,19 +126,20 @@ func (c *cell) canonical(ctx context.Context, upper string, marks tree.Marks, r 
 	defer unix.Close(fd)
 	made := &StateMade{}
 	sum := sha256.New()
-	err = c.withLower(0, func(lower int) error {
+	err = c.withLower(func(lower int) error {
 		tools := openToolbox(lower, r.SearchPath)
 		// What Python compiles beside the image's modules it makes again at will,
 		// and nobody can tell it from what an agent has forged there.
 		if made.Pruned, err = tree.Prune(ctx, fd, lower, marks, tools.python.isCache); err != nil {
 			return err
 		}
-		layer, err := tree.WriteLayer(ctx, sum, fd, tools.notice)
+		layer, err := tree.WriteLayer(ctx, sum, fd, tree.LayerOptions{Notice: tools.notice, SumFrom: states.Least})
 		if err != nil || layer.Entries == 0 {
 			return err
 		}
 		made.Changed, made.Deleted, made.More = layer.Changed, layer.Deleted, layer.More
-		made.StateInfo = StateInfo{
+		made.sums = layer.Sums
+		made.Info = states.Info{
 			DiffID: diffPrefix + hex.EncodeToString(sum.Sum(nil)), Entries: layer.Entries, Bytes: layer.Bytes,
 			Image: r.Pin, Made: time.Now().UTC(), BeforeAgent: r.Op == OpBefore, Replaced: tools.found, ReplacedMore: tools.more,
 		}
@@ -171,10 +148,9 @@ func (c *cell) canonical(ctx context.Context, upper string, marks tree.Marks, r 
 	return made, err
 }
 
-// withLower calls f with the root of the layers below the cell's upper
-// directory, all but the first few together.
-func (c *cell) withLower(without int, f func(lower int) error) (err error) {
-	layers := c.layers[without:]
+// withLower calls f with the root of the image.
+func (c *cell) withLower(f func(lower int) error) (err error) {
+	layers := imageLayers(c.layers)
 	dir := layers[0].dir
 	if len(layers) > 1 {
 		dir = filepath.Join(c.dir, fmt.Sprintf("lower-%d", c.made))
@@ -195,18 +171,30 @@ func (c *cell) withLower(without int, f func(lower int) error) (err error) {
 }
 
 // store names a layer: from here on it is kept. The same layer made twice is
-// kept once.
-func (s *server) store(dir string, info StateInfo) error {
-	text, err := json.Marshal(info)
-	if err == nil {
-		err = os.WriteFile(StateInfoFile(dir), text, 0o600)
+// kept once. The bytes of files that other layers hold are given up first.
+func (s *server) store(ctx context.Context, dir string, made *StateMade) error {
+	scratch := filepath.Dir(s.settings.Run)
+	var sharing *states.Sharing
+	if len(made.sums) > 0 {
+		// Without the lock the layer holds all its bytes itself.
+		if unlock, err := lockStore(ctx, scratch); err == nil {
+			defer unlock()
+			if sharing, err = states.Share(ctx, scratch, dir, made.sums, &made.Info); err != nil {
+				return fmt.Errorf("keep the state layer: %w", err)
+			}
+		}
 	}
+	err := states.Write(dir, made.Info)
 	if err == nil {
 		err = syncAll(dir)
 	}
-	store := StateStore(filepath.Dir(s.settings.Run))
+	store := states.StoreDir(scratch)
+	named := false
 	if err == nil {
-		err = nameLayer(dir, store, strings.TrimPrefix(info.DiffID, diffPrefix))
+		named, err = nameLayer(dir, store, strings.TrimPrefix(made.DiffID, diffPrefix))
+	}
+	if err == nil && named && sharing != nil {
+		err = sharing.Hold(made.DiffID)
 	}
 	if err == nil {
 		err = syncDirectory(store)
@@ -217,27 +205,44 @@ func (s *server) store(dir string, info StateInfo) error {
 	return nil
 }
 
-// nameLayer moves a layer into the store. The store goes with the last layer
-// that somebody removes, so it may have to be made again.
-func nameLayer(dir, store, diffID string) (err error) {
-	for range 5 {
+// lockStore locks the store, which is made where there is none.
+func lockStore(ctx context.Context, scratch string) (unlock func(), err error) {
+	for range storeTries {
+		if err = os.MkdirAll(states.StoreDir(scratch), 0o700); err != nil {
+			return nil, err
+		}
+		if unlock, err = states.Lock(ctx, scratch); !errors.Is(err, os.ErrNotExist) {
+			return unlock, err
+		}
+	}
+	return nil, err
+}
+
+// storeTries is how often the store is made anew that goes with the last layer
+// that somebody removes.
+const storeTries = 5
+
+// nameLayer moves a layer into the store; named is false when it is there
+// already.
+func nameLayer(dir, store, diffID string) (named bool, err error) {
+	for range storeTries {
 		if err = os.MkdirAll(store, 0o700); err != nil {
-			return err
+			return false, err
 		}
 		err = os.Rename(dir, filepath.Join(store, diffID))
 		if errors.Is(err, os.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
-			return isComplete(filepath.Join(store, diffID)) // it is there already
+			return false, isComplete(filepath.Join(store, diffID))
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			return err
+			return err == nil, err
 		}
 	}
-	return err
+	return false, err
 }
 
 // isComplete refuses a layer that somebody began to remove.
 func isComplete(dir string) error {
-	if _, err := os.Lstat(StateInfoFile(dir)); err != nil {
+	if _, err := os.Lstat(states.InfoFile(dir)); err != nil {
 		return fmt.Errorf("%s is half removed: %w", dir, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 )
 
@@ -22,7 +23,7 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 	if len(files) == 0 || len(files) > 2 || r.Root == nil || r.Stock == nil || c.layers != nil {
 		return errors.New("to take a state layer in it needs its archive and what it lies above")
 	}
-	if err := c.standOn(*r.Root, r.Mounted, files[1:]); err != nil {
+	if err := c.standOn(ctx, *r.Root, r.Mounted, files[1:]); err != nil {
 		return err
 	}
 	defer func() {
@@ -30,7 +31,7 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 		c.layers = nil
 	}()
 	dir := filepath.Join(c.dir, "state")
-	layer := StateLayerDir(dir)
+	layer := states.LayerDir(dir)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(layer, 0o755)); err != nil {
 		return fmt.Errorf("make the state layer: %w", err)
 	}
@@ -45,13 +46,16 @@ func (s *server) stock(ctx context.Context, c *cell, r Request, files []int, ans
 		return &fault{err: fmt.Errorf("what it holds is the state layer %q, and not %s", made.DiffID, r.Stock.DiffID), workspace: true}
 	}
 	made.BeforeAgent = r.Stock.BeforeAgent
-	answer.State = &StateMade{StateInfo: made.StateInfo}
-	return s.store(dir, made.StateInfo)
+	if err := s.store(ctx, dir, made); err != nil {
+		return err
+	}
+	answer.State = &StateMade{Info: made.Info}
+	return nil
 }
 
 // standOn opens what a layer lies above: layers of Podman's store, an image that
 // Podman has mounted, or one that came as a mount of its own.
-func (c *cell) standOn(r Root, mounted string, shown []int) error {
+func (c *cell) standOn(ctx context.Context, r Root, mounted string, shown []int) error {
 	switch {
 	case len(shown) > 0:
 		fd, err := unix.FcntlInt(uintptr(shown[0]), unix.F_DUPFD_CLOEXEC, 0)
@@ -68,7 +72,7 @@ func (c *cell) standOn(r Root, mounted string, shown []int) error {
 	case len(r.Layers) == 0:
 		return errors.New("the image has no layers")
 	}
-	return c.holdLayers(r)
+	return c.holdLayers(ctx, r)
 }
 
 func unpackLayer(ctx context.Context, archive int, dir string, most tree.Bound) error {

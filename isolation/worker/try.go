@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 )
 
@@ -20,6 +21,9 @@ const (
 	StageRemove = "remove" // empties the directory that is its standard input
 	StageJoin   = "join"   // enters control groups of version 1, and executes a program
 	StageClose  = "close"  // makes addresses unreachable in a network
+	// StageRelease takes the state in a directory out of what layers share
+	// (states.Release): the store is locked by whoever starts it.
+	StageRelease = "release"
 )
 
 // Trial is what StageTry prints: why something did not work, "" when it did.
@@ -98,3 +102,10 @@ func tryNested() error {
 // remove empties the directory behind standard input. The host opened it, so
 // that no name can lead elsewhere meanwhile.
 func remove() error { return tree.Empty(int(os.Stdin.Fd())) }
+
+func release(args []string) error {
+	if len(args) != 1 {
+		return errors.New("this stage takes the directory of a state")
+	}
+	return states.Release(args[0])
+}

@@ -11,6 +11,7 @@ package worker
 import (
 	"encoding/json"
 
+	"podgrade/isolation/states"
 	"podgrade/isolation/tree"
 	"podgrade/oci"
 )
@@ -93,7 +94,7 @@ type Request struct {
 type Stock struct {
 	DiffID string     `json:"diff_id"`
 	Most   tree.Bound `json:"most"`
-	// BeforeAgent: as StateInfo says it, by the rows that it came with.
+	// BeforeAgent: as states.Info says it, by the rows that it came with.
 	BeforeAgent bool `json:"before_agent,omitempty"`
 }
 
@@ -187,11 +188,12 @@ type Reply struct {
 // StateMade is a state layer that was kept, or looked at; without a DiffID
 // nothing had changed.
 type StateMade struct {
-	StateInfo
-	Changed []string    `json:"changed,omitempty"`
-	Deleted []string    `json:"deleted,omitempty"`
-	More    int         `json:"more,omitempty"`   // paths beyond the cap of these
-	Pruned  tree.Pruned `json:"pruned,omitempty"` // changes that no layer holds
+	states.Info
+	sums    []tree.FileSum // of the files that can be shared
+	Changed []string       `json:"changed,omitempty"`
+	Deleted []string       `json:"deleted,omitempty"`
+	More    int            `json:"more,omitempty"`   // paths beyond the cap of these
+	Pruned  tree.Pruned    `json:"pruned,omitempty"` // changes that no layer holds
 }
 
 // Error is why a request failed.
@@ -201,6 +203,8 @@ type Error struct {
 	Image bool `json:"image,omitempty"`
 	// Workspace: the tree that was to be viewed is at fault.
 	Workspace bool `json:"workspace,omitempty"`
+	// Damaged: the state layer cannot be read any more.
+	Damaged bool `json:"damaged,omitempty"`
 	// Refused: it could be done, and must not be.
 	Refused bool `json:"refused,omitempty"`
 }
