@@ -42,11 +42,12 @@ func ParseKey(text string) (ed25519.PublicKey, error) {
 // Keys hold the key that rows are signed with, this user's own. Many rows may
 // use them at once.
 type Keys struct {
-	// Dir holds the key and nothing else; it is made with the key.
+	// Dir holds the key, and what was signed with it; it is made with the key.
 	Dir string
 
-	mu  sync.Mutex
-	own ed25519.PrivateKey
+	mu    sync.Mutex
+	own   ed25519.PrivateKey
+	notes ledger
 }
 
 // Public is this user's own public key as text. The key is made when there is

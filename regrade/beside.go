@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"podgrade/policy"
 	"podgrade/tasks/record"
 )
 
@@ -16,6 +17,8 @@ type beside struct {
 	changes *rowChanges     // of record.GradeChanges
 	signed  []*record.Draft // of envelopes, in the order that they are put
 	removed []string        // envelopes of another record, or of another verdict
+	keys    *policy.Keys    // that note what is signed; nil: none do
+	own     bool            // this user's own key has signed the row
 	said    string          // what is to be told once these are removed
 }
 
@@ -41,6 +44,7 @@ func (b *beside) commit(warn func(string)) {
 	if err := b.changes.publish(); err != nil {
 		warn(fmt.Sprintf("%s could not be written: %s", record.GradeChanges, whyUnwritten(err)))
 	}
+	b.note(warn)
 	for i, draft := range b.signed {
 		if err := draft.Commit(); err != nil {
 			warn(verdictUnsigned + err.Error())
@@ -56,6 +60,18 @@ func (b *beside) commit(warn func(string)) {
 	}
 	if b.said != "" {
 		warn(b.said)
+	}
+}
+
+// note notes whether the verdict is signed from now on, and the row, which an older
+// podgrade may have signed, or in another place.
+func (b *beside) note(warn func(string)) {
+	if b.keys == nil {
+		return
+	}
+	note(b.keys, b.row, policy.VerdictHalf, !slices.Contains(b.removed, record.GradeEnvelope), warn)
+	if b.own {
+		note(b.keys, b.row, policy.RowHalf, true, warn)
 	}
 }
 

@@ -115,25 +115,52 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 }
 
 // doubtOf is why a verdict is not believed: somebody known has signed another
-// one, or another row than it is of, or this user's own row has a verdict that
-// nobody signed although a grade would have. A grade then refuses the row or
-// makes it good. What no known key has signed is believed, as every record is;
-// so are verdicts that no grade signs, which their stamps tell.
+// one, or another row than it is of, or this user's own key has signed the row or the
+// verdict, and the verdict is without a signature although a grade would have made
+// one. A grade then refuses the row or makes it good. What no known key has signed, as
+// far as anybody here knows, is believed, as every record is.
 func doubtOf(row *record.Row, rec *record.Record, o Options) string {
-	if o.Keys == nil || !rec.HasVerdict() || rec.Imported() {
+	if o.Keys == nil || !rec.HasVerdict() && dueOf(rec, true) == dueGrade {
 		return ""
 	}
 	v := verify(row, rec, o.signers())
+	if v.Verdict == nil { // a status that needs none, as it says
+		return doubtOfStatus(v, o.Keys.Noted(row.Dir, policy.VerdictHalf))
+	}
 	_, live := rec.Environment.Get(record.GradedLive)
 	_, onHost := rec.Environment.Get(record.GradedOnHost)
 	switch {
 	case len(v.Verdict.Differ) > 0:
 		return v.Verdict.Signer + " has signed another " + namesOfParts(v.Verdict.Differ) + " than it holds now"
-	case v.Execute.By == policy.Own && v.Verdict.By == policy.Unsigned && !live && !onHost:
+	case v.Verdict.By != policy.Unsigned:
+		return ""
+	case v.Verdict.Lost:
+		return "its verdict " + lost + ": " + v.Verdict.Why
+	case live, onHost: // which no grade signs
+		return ""
+	case v.Execute.Lost:
+		return "it " + lost + ": " + v.Execute.Why
+	case v.Execute.By == policy.Own:
 		return "this user's own key has signed the row and not its verdict: " + v.Verdict.Why
 	}
 	return ""
 }
+
+// doubtOfStatus is why a row that would stay without a verdict is not believed.
+func doubtOfStatus(v Vouched, verdictNoted bool) string {
+	switch {
+	case len(v.Execute.Differ) > 0:
+		return v.Execute.Signer + " has signed another " + namesOfParts(v.Execute.Differ) + " than it holds now"
+	case v.Execute.Lost:
+		return "it " + lost + ": " + v.Execute.Why
+	case verdictNoted:
+		return "this user's own key has signed a verdict of it, and it holds none now"
+	}
+	return ""
+}
+
+// lost tells of what this user's own key is known to have signed.
+const lost = "has lost the signature of this user's own key"
 
 // dueOf is the partition of spec/regrade.md 1.3. What owes a grade is decided
 // by the missing verdict and the evidence of an execution, not by the status.

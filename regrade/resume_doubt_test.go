@@ -75,7 +75,7 @@ func TestAResumeDoesNotBelieveAForgedVerdict(t *testing.T) {
 			if c.count(RowGraded) != 1 || c.count(RowKept) != 1 {
 				t.Errorf("%v", c.events)
 			}
-			if got := c.notice.String(); strings.Count(got, "default/bad/00 is graded again: this user's own key has signed ") != 1 {
+			if got := c.notice.String(); strings.Count(got, "default/bad/00 is graded again: ") != 1 || !strings.Contains(got, "this user's own key") {
 				t.Error(got)
 			}
 			c.notice.Reset()
@@ -102,14 +102,128 @@ func TestAResumeRefusesARowThatIsNotTheSignedOne(t *testing.T) {
 	}
 }
 
-// TestAResumeBelievesWhatNobodySigned, as every record is believed.
-func TestAResumeBelievesWhatNobodySigned(t *testing.T) {
-	c := newSignedRun(t)
+// TestAResumeMissesASignatureThatWasTakenAway, whatever the row says then of why it
+// has none: what was signed is noted where who can write to a run cannot.
+func TestAResumeMissesASignatureThatWasTakenAway(t *testing.T) {
+	pass := []string{`"final_status": "FAILURE"`, `"final_status": "SUCCESS"`, `"weighted_score": 0.0`, `"weighted_score": 1.0`}
+	fact := func(text string) []string {
+		return append(pass, `"`+record.GradedSpecSHA256+`"`, text+`, "`+record.GradedSpecSHA256+`"`)
+	}
+	for name, texts := range map[string][]string{
+		"as if nobody had signed it":         pass,
+		"as if it had been graded live":      fact(`"` + record.GradedLive + `": true`),
+		"as if it had been graded on a host": fact(`"` + record.GradedOnHost + `": true`),
+		"as if it had been imported":         fact(`"` + record.Imported + `": "sha256:manifest"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newSignedRun(t)
+			c.forge(texts...)
+			c.unsign("bad")
+			row, err := record.OpenRow(c.row("bad"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := Verify(row, c.o.Grading.signers())
+			row.Close()
+			if err != nil || v.Holds() || !v.Execute.Lost || !v.Verdict.Lost {
+				t.Errorf("verified: %v, %+v, %+v", err, v, v.Verdict)
+			}
+			c.run(ExitFailed)
+			c.is("bad", record.Failure, 0)
+			if got := c.notice.String(); strings.Count(got, "default/bad/00 is graded again: ") != 1 || !strings.Contains(got, "own key") {
+				t.Error(got)
+			}
+			c.notice.Reset()
+			c.run(ExitFailed) // which made it good: the verdict is signed
+			if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+				t.Errorf("%v, %s", c.events, c.notice.String())
+			}
+		})
+	}
+}
+
+// unsign takes the signatures of a row away.
+func (c *runCase) unsign(task string) {
+	c.t.Helper()
 	for _, name := range []string{record.ExecuteEnvelope, record.GradeEnvelope} {
-		if err := os.Remove(filepath.Join(c.row("bad"), name)); err != nil {
-			t.Fatal(err)
+		if err := os.Remove(filepath.Join(c.row(task), name)); err != nil {
+			c.t.Fatal(err)
 		}
 	}
+}
+
+// TestAResumeDoesNotBelieveThatARowNeedsNoVerdict, of one that had a signed one.
+func TestAResumeDoesNotBelieveThatARowNeedsNoVerdict(t *testing.T) {
+	for name, unsigned := range map[string]bool{"without its signatures": true, "beside its signatures": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newSignedRun(t)
+			path := filepath.Join(c.row("bad"), record.TaskFile)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := record.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec.Set(record.FieldFinalStatus, string(record.Success))
+			rec.Set(record.FieldWeightedScore, nil)
+			rec.Set(record.FieldCriteriaResults, []string{})
+			rec.Set(record.FieldIterationCount, 0)
+			if err := os.WriteFile(path, rec.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if unsigned {
+				c.unsign("bad")
+			}
+			result := c.run(ExitFailed)
+			if row := result.Rows[0]; row.Status == record.Success || row.Kept || !unsigned && KindOf(row.Err) != Refused {
+				t.Errorf("%+v", row)
+			}
+		})
+	}
+}
+
+// TestAResumeBelievesWhatNobodySigned, as every record is believed: rows of somebody
+// who signs nothing, and rows that lie where nothing was noted.
+func TestAResumeBelievesWhatNobodySigned(t *testing.T) {
+	c := newRun(t, "bad", "good")
+	c.write("bad", "bad", "something else")
+	c.run(ExitFailed, labels("bad", "good")...)
+	keys := newKeys(t)
+	c.o.Execute.Keys, c.o.Grading.Keys, c.o.Resume = keys, keys, true
+	c.run(ExitFailed)
+	if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+		t.Errorf("%v, %s", c.events, c.notice.String())
+	}
+	c = newSignedRun(t)
+	c.unsign("bad")
+	if err := os.Remove(filepath.Join(c.o.Grading.Keys.Dir, "signed")); err != nil {
+		t.Fatal(err)
+	}
+	c.run(ExitFailed)
+	if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+		t.Errorf("%v, %s", c.events, c.notice.String())
+	}
+}
+
+// TestAVerdictThatNobodySignsReplacesOneThatWasSigned: it is noted as such, and a
+// resume keeps it.
+func TestAVerdictThatNobodySignsReplacesOneThatWasSigned(t *testing.T) {
+	c := newSignedRun(t)
+	row, err := record.OpenRow(c.row("bad"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := c.o.Grading
+	o.AllowHost, o.Answer.RecordedCommands, o.Notice, o.Run = true, true, c.o.Execute.Notice, c.o.Dir
+	o.Start = c.o.Execute.Start
+	_, err = Grade(t.Context(), row, o)
+	row.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.notice.Reset()
 	c.run(ExitFailed)
 	if c.count(RowKept) != 2 || c.notice.Len() > 0 {
 		t.Errorf("%v, %s", c.events, c.notice.String())

@@ -10,7 +10,11 @@ import (
 // signed; nor is one where the key cannot be had, which is no reason to lose
 // the row (design: Trust).
 func (e *execution) sign(made *record.Record) {
-	if e.options.Keys == nil || e.accepted.Place() != policy.InCell || e.settled == nil {
+	if e.options.Keys == nil {
+		return
+	}
+	if e.accepted.Place() != policy.InCell || e.settled == nil {
+		note(e.options.Keys, e.row, policy.RowHalf, false, e.warn)
 		return
 	}
 	text, err := executedStatement(nameOfRow(e.row, e.job.Identity()), made, e.options.Version)
@@ -18,10 +22,19 @@ func (e *execution) sign(made *record.Record) {
 		text, err = e.options.Keys.Sign(text)
 	}
 	if err == nil {
+		note(e.options.Keys, e.row, policy.RowHalf, true, e.warn)
 		err = e.row.Write(record.ExecuteEnvelope, text)
 	}
 	if err != nil {
 		e.warn("the row is not signed, so that a grade by its record will ask: " + err.Error())
+	}
+}
+
+// note notes whether a half of the row is signed from now on, so that a resume misses
+// a signature that is taken away.
+func note(keys *policy.Keys, row *record.Row, half policy.Half, signed bool, warn func(string)) {
+	if err := keys.Note(row.Dir, half, signed); err != nil {
+		warn(err.Error())
 	}
 }
 
@@ -34,6 +47,7 @@ func (g *grading) sign(to *beside) {
 	if g.options.Keys == nil {
 		return
 	}
+	to.keys, to.own = g.options.Keys, g.vouched != nil && g.vouched.by == policy.Own
 	executed, err := g.signAgain(to)
 	_, live := g.record.Environment.Get(record.GradedLive)
 	if err == nil && !live && g.accepted.Place() == policy.InCell {

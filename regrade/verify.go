@@ -14,6 +14,9 @@ type Vouching struct {
 	Signer string        `json:"signer,omitempty"` // for a person
 	Why    string        `json:"why,omitempty"`    // nobody counts
 	Differ []record.Part `json:"differ,omitempty"` // what is not as it was signed
+	// Lost: nobody who counts has signed it now, and this user's own key had signed
+	// what lay in its place. Somebody took the signature away, or put another row there.
+	Lost bool `json:"lost,omitempty"`
 	// Without is what the signature says nothing of, and others do.
 	Without []record.Part `json:"without,omitempty"`
 }
@@ -67,12 +70,14 @@ func verify(row *record.Row, rec *record.Record, known Signers) Vouched {
 	if v.Execute.Holds() && timeless {
 		v.Execute.Without = []record.Part{record.PartTimes}
 	}
+	v.Execute.Lost = v.Execute.By == policy.Unsigned && known.Keys.Noted(row.Dir, policy.RowHalf)
 	if !rec.HasVerdict() {
 		return v
 	}
 	verdict := vouching(row, record.GradeEnvelope, func(text []byte) (policy.Signer, string, []record.Part, error) {
 		return checkGraded(known, row, rec, executed, text)
 	})
+	verdict.Lost = verdict.By == policy.Unsigned && known.Keys.Noted(row.Dir, policy.VerdictHalf)
 	v.Verdict = &verdict
 	return v
 }

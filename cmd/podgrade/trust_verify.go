@@ -91,6 +91,8 @@ func printVouched(c *cli.Context, v regrade.Vouched) error {
 func printVouching(w io.Writer, what string, v regrade.Vouching) error {
 	says := "as " + v.Signer + " has signed it"
 	switch {
+	case v.By == policy.Unsigned && v.Lost:
+		says = "SIGNATURE LOST: this user's own key had signed it; now " + policy.Neutral(v.Why)
 	case v.By == policy.Unsigned:
 		says = "not signed: " + policy.Neutral(v.Why)
 	case len(v.Without) > 0:
