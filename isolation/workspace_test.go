@@ -22,6 +22,8 @@ type evidence struct {
 	t     *testing.T
 	dir   string
 	names []string
+	// inside is the file of a directory that nobody may enter, by a descriptor.
+	inside int
 }
 
 const oddName = "a b:c,d\ne\"f'g*h\\i"
@@ -44,6 +46,9 @@ func newPlainEvidence(t *testing.T) *evidence {
 	e.directory("deep", 0o700)
 	deep := "deep" + strings.Repeat("/dddddddddddddddddddddddddddddddddddddddd", 60)
 	e.must(os.MkdirAll(e.path(deep), 0o700))
+	for below := deep; below != "deep"; below = filepath.Dir(below) {
+		e.names = append(e.names, below)
+	}
 	e.file(deep+"/bottom", 0o600, "bottom\n")
 	e.file("setuid", 0o755|os.ModeSetuid, "#!/bin/sh\n")
 	e.directory("setgid", 0o750|os.ModeSetgid)
@@ -64,6 +69,9 @@ func newPlainEvidence(t *testing.T) *evidence {
 	e.names = append(e.names, "fifo", "socket", ".")
 	e.directory("locked", 0o700)
 	e.file("locked/inside", 0o600, "inside\n")
+	e.inside, err = unix.Open(e.path("locked/inside"), unix.O_PATH|unix.O_CLOEXEC, 0)
+	e.must(err)
+	t.Cleanup(func() { unix.Close(e.inside) })
 	e.must(os.Chmod(e.path("locked"), 0))
 	t.Cleanup(func() { os.Chmod(e.path("locked"), 0o700) })
 	e.must(os.Chmod(e.dir, 0o700))
@@ -111,6 +119,9 @@ func (e *evidence) longAgo() {
 func (e *evidence) snapshot() map[string]string {
 	e.t.Helper()
 	all := map[string]string{}
+	var inside unix.Stat_t
+	e.must(unix.Fstat(e.inside, &inside))
+	all["locked/inside"] = fmt.Sprintf("%+v", inside)
 	for _, name := range e.names {
 		var st unix.Stat_t
 		e.must(unix.Lstat(e.path(name), &st))
