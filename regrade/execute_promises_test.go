@@ -23,13 +23,12 @@ import (
 const search = `
 word='secret[1]'
 {
-	for f in $(find / -xdev -type f 2>/dev/null) $(find /work /dev/shm /run /tmp -type f 2>/dev/null); do
-		grep -q "$word" "$f" 2>/dev/null && echo "file $f"
-	done
+	{ find / -xdev -type f; find /work /dev/shm /run /tmp -type f; } | xargs grep -ls "$word"
+	find /proc -type f | grep -v -e /pagemap -e /clear_refs -e '^/proc/k' -e '^/proc/sysrq' |
+		xargs sh -c 'timeout 60 grep -ls "$0" "$@"; [ $? != 124 ] || echo "a file of /proc has no end"' "$word"
+	find / -type l | xargs ls -l | grep "$word"
+	cat </proc/self/fd/0 | grep "$word"
 	for p in /proc/[0-9]*; do
-		for f in environ cmdline maps mountinfo comm; do
-			grep -q "$word" $p/$f 2>/dev/null && echo "proc $p/$f"
-		done
 		for f in $p/fd/* $p/cwd $p/root/work/*; do
 			[ -f "$f" ] && grep -q "$word" "$f" 2>/dev/null && echo "open $f"
 			ls -la "$f" 2>/dev/null | grep -q "$word" && echo "link $f"
@@ -89,9 +88,9 @@ func TestTheSearchFindsWhatIsThere(t *testing.T) {
 	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
 	for _, text := range []string{
 		strings.Replace(searchedTask, "'sleep 300 <", "'cat \"$TASK_DIR/notes.txt\" >/opt/kept; sleep 300 <", 1),
-		strings.Replace(searchedTask, "Look around.", "Look for secret1.", 1) + "# " + "\n",
+		strings.Replace(strings.Replace(searchedTask, "Look around.", "Look for secret1.", 1), "command: sh find.sh", "command: sh find.sh, prompt: file", 1),
+		strings.Replace(searchedTask, "command: sh find.sh", "command: 'sh find.sh; : secret1'", 1), // only in the command line of a process
 	} {
-		text = strings.Replace(text, "command: sh find.sh", "command: sh find.sh, prompt: file", 1)
 		file := write(t, text, map[string]string{
 			"key-secret1/answer": "secret1\n", "notes.txt": "secret1\n", "fixture.txt": "a fixture\n", "given/find.sh": search,
 		})

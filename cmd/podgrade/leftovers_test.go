@@ -19,12 +19,9 @@ import (
 // TestManyRowsLeaveNothing: many rows, eight at once, leave no container, process,
 // mount or directory of podgrade's own.
 func TestManyRowsLeaveNothing(t *testing.T) {
-	rows := "24"
-	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
-		rows = "64"
-	}
+	const rows = "64"
 	s := newScene(t)
-	scratch := t.TempDir()
+	scratch, temp := t.TempDir(), t.TempDir()
 	image := testImage(t, testimages.BusyboxAs("1000"))
 	s.write("task.yaml", fmt.Sprintf(`task_id: t
 description: d
@@ -35,15 +32,17 @@ success_criteria:
   - {type: file_contains, path: made, includes: [p], description: d}
 `, image))
 	cmd := exec.Command(filepath.Join(buildDir(t), "bin", "podgrade"), "run", "task.yaml", "--run-dir", "r", "--repeats", rows, "-j", "8", "--scratch", scratch)
-	cmd.Dir = s.dir
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "TMPDIR="+temp)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if own := containersOf(t, cmd.Process.Pid); own != "" {
 		t.Errorf("containers are left: %s", own)
 	}
-	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
-		t.Errorf("left in the scratch: %v, %v", left, err)
+	for _, dir := range []string{scratch, temp} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), scratch) {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
