@@ -408,6 +408,9 @@ func (i *importing) rewrite(ctx context.Context, row *record.Row, part archive.R
 	if err == nil && (rec.TaskID != part.TaskID || rec.VariantID != part.VariantID) {
 		err = fmt.Errorf("its record is of %s/%s", rec.VariantID, rec.TaskID)
 	}
+	if err == nil {
+		err = saysOtherwise(part, rec.Environment)
+	}
 	if err != nil {
 		return i.refuse(fmt.Errorf("the row %s: %w", idOf(part), err), "nothing of it was used")
 	}
@@ -431,6 +434,22 @@ func (i *importing) rewrite(ctx context.Context, row *record.Row, part archive.R
 	}
 	if err := row.Write(record.TaskFile, rec.Bytes()); err != nil {
 		return i.failed(err)
+	}
+	return nil
+}
+
+// saysOtherwise compares what the manifest says that a row needs with the row's
+// record, which a grade goes by.
+func saysOtherwise(part archive.Row, info *record.Object) error {
+	pin, layers := record.Pin(info), record.StateLayers(info)
+	// A pin by the digest alone names the same image by another identity.
+	if part.Image != "" && part.Image != pin.ID && (pin.ID != "" || !pin.Known()) {
+		return fmt.Errorf("its record pins the image %q, and the manifest says %s", pin.ID, part.Image)
+	}
+	for _, state := range part.States {
+		if !slices.Contains(layers, state) {
+			return fmt.Errorf("its record needs the state layers %q, and the manifest says %s", layers, state)
+		}
 	}
 	return nil
 }

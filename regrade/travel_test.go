@@ -372,11 +372,19 @@ func (f *forged) row(t *testing.T, variant, task, name string, make func(dir str
 	f.manifest.Rows = append(f.manifest.Rows, archive.Row{VariantID: variant, TaskID: task, Files: f.tree(t, name, make)})
 }
 
-// recordOf is a record as short as one can be.
-func recordOf(variant, task string) func(dir string) error {
+// recordOf is a record as short as one can be, with keys and values of its
+// environment_info.
+func recordOf(variant, task string, info ...string) func(dir string) error {
 	return func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, record.TaskFile), []byte(fmt.Sprintf(
-			`{"task_id": %q, "variant_id": %q, "task_description": "d", "agent_type": "none", "final_status": "NOT_GRADED", "iteration_count": 0}`, task, variant)), 0o644)
+		env := map[string]string{}
+		for at := 0; at+1 < len(info); at += 2 {
+			env[info[at]] = info[at+1]
+		}
+		text, err := json.Marshal(map[string]any{
+			"task_id": task, "variant_id": variant, "task_description": "d", "agent_type": "none",
+			"final_status": "NOT_GRADED", "iteration_count": 0, "environment_info": env,
+		})
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, record.TaskFile), text, 0o644))
 	}
 }
 
@@ -394,6 +402,41 @@ func (f *forged) write(t *testing.T, file string) {
 	}
 }
 
+// What a manifest says that a row needs is what the row's record needs.
+func TestAManifestSaysWhatTheRecordsSay(t *testing.T) {
+	const files = "rows/00000/files.tar"
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	for want, make := range map[string]func(t *testing.T, f *forged){
+		"pins the image": func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, recordOf("default", "t", record.ImageID, one))
+			f.manifest.Rows[0].Image = two
+		},
+		`pins the image ""`: func(t *testing.T, f *forged) {
+			f.row(t, "default", "t", files, recordOf("default", "t"))
+			f.manifest.Rows[0].Image = two
+		},
+		"needs the state layers": func(t *testing.T, f *forged) {
+			layer := f.blob([]byte("layer"))
+			f.row(t, "default", "t", files, recordOf("default", "t", record.ImageID, one))
+			f.manifest.Rows[0].States = []string{layer}
+			f.manifest.States = []archive.State{{DiffID: layer, Image: one}}
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			work, f, there := t.TempDir(), newForged(), newTravel(t)
+			make(t, f)
+			f.write(t, filepath.Join(work, "a.tar"))
+			_, err := there.take(filepath.Join(work, "a.tar"), filepath.Join(work, "in"))
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v", err)
+			}
+			if left, _ := os.ReadDir(work); len(left) != 1 || len(there.loaded)+len(there.states) > 0 {
+				t.Errorf("there is %v; loaded %q, states %q", left, there.loaded, there.states)
+			}
+		})
+	}
+}
+
 // An archive whose sums are all right may still be forged. Nothing of it is put
 // in place, and nothing is left where it would have been.
 func TestForgedArchivesLeaveNothing(t *testing.T) {
@@ -401,7 +444,8 @@ func TestForgedArchivesLeaveNothing(t *testing.T) {
 	good := recordOf("default", "t")
 	config := []byte(`{"rootfs":{}}`)
 	withImage := func(t *testing.T, f *forged, manifest []byte, id string) {
-		f.row(t, "default", "t", files, good)
+		f.row(t, "default", "t", files, recordOf("default", "t", record.ImageID, id))
+		f.manifest.Rows[0].Image = id
 		f.manifest.Images = []archive.Image{{ID: id, Manifest: f.blob(manifest)}}
 	}
 	for name, make := range map[string]func(t *testing.T, f *forged){
@@ -498,8 +542,10 @@ func TestForgedArchivesLeaveNothing(t *testing.T) {
 		},
 		"an image that is no JSON": func(t *testing.T, f *forged) { withImage(t, f, []byte("no"), sumOf(config)) },
 		"a state layer without an image": func(t *testing.T, f *forged) {
-			f.row(t, "default", "t", files, good)
-			f.manifest.States = []archive.State{{DiffID: f.blob([]byte("layer")), Image: strings.Repeat("2", 64)}}
+			layer := f.blob([]byte("layer"))
+			f.row(t, "default", "t", files, recordOf("default", "t", record.ImageID, strings.Repeat("2", 64), record.StateDiffID, layer))
+			f.manifest.Rows[0].States = []string{layer}
+			f.manifest.States = []archive.State{{DiffID: layer, Image: strings.Repeat("2", 64)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

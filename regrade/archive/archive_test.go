@@ -207,6 +207,8 @@ func TestManifestsThatContradictThemselvesAreRefused(t *testing.T) {
 		"a task directory of rows": func(m *archive.Manifest) { m.Rows[0].TaskDir = m.Rows[0].Files },
 		"a state that is missing":  func(m *archive.Manifest) { m.States = nil },
 		"a state without its blob": func(m *archive.Manifest) { m.States[0].DiffID = "sha256:" + sumOf("other") },
+		"an image for no row":      func(m *archive.Manifest) { m.Rows[0].Image, m.Rows[0].States, m.States = "", nil, nil },
+		"a state layer for no row": func(m *archive.Manifest) { m.Rows[0].States = nil },
 		"an image twice":           func(m *archive.Manifest) { m.Images = append(m.Images, m.Images[0]) },
 		"an image without blob":    func(m *archive.Manifest) { m.Images[0].Manifest = "sha256:" + sumOf("other") },
 		"an image of a path":       func(m *archive.Manifest) { m.Images[0].ID = "../x" },

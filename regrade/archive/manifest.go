@@ -220,7 +220,31 @@ func (c *checker) all(m *Manifest) error {
 			return err
 		}
 	}
-	return c.unnamed(m.Parts)
+	return errors.Join(unneeded(m), c.unnamed(m.Parts))
+}
+
+// unneeded refuses an image or a state layer that no row needs: nobody would have
+// asked for it to be put into a store.
+func unneeded(m *Manifest) error {
+	needed := map[string]bool{}
+	for _, r := range m.Rows {
+		needed[r.Image] = true
+		for _, state := range r.States {
+			needed[state] = true
+		}
+	}
+	for _, s := range m.States {
+		if !needed[s.DiffID] {
+			return fmt.Errorf("no row needs the state layer %s", s.DiffID)
+		}
+		needed[s.Image] = true
+	}
+	for _, i := range m.Images {
+		if !needed[i.ID] {
+			return fmt.Errorf("no row needs the image %s", i.ID)
+		}
+	}
+	return nil
 }
 
 // RowPart is the part of a row, by its place among the rows: its files.tar or its
