@@ -98,10 +98,13 @@ func (h *Host) pack(ctx context.Context, stage string, dir *os.File, o any, to i
 			err = fmt.Errorf("%d of its %d bytes came", out.written, packed.Written)
 		}
 	}
-	if err != nil {
-		return packed.Packed, &Fault{Tried: "pack", On: dir.Name(), Why: noted(err, out.err), Do: "check that all of it can be read, and that there is space on the disk"}
+	switch {
+	case err == nil:
+		return packed.Packed, nil
+	case out.err != nil: // which the other error may come from
+		return packed.Packed, &Fault{Tried: "pack", On: dir.Name(), Why: noted(err, out.err), Do: "see that what is packed can be written, and that its disk has room"}
 	}
-	return packed.Packed, nil
+	return packed.Packed, &Fault{Tried: "pack", On: dir.Name(), Why: err, Do: "see that all of it can be read"}
 }
 
 // noted adds that a disk is full, which the other error may come from.
@@ -145,10 +148,14 @@ func (h *Host) unpack(ctx context.Context, from, dir *os.File, o tree.UnpackOpti
 	if err != nil {
 		return &Fault{Tried: "unpack into", On: dir.Name(), Why: h.workerFault(err)}
 	}
-	if reply.ExitCode != 0 {
-		return &Fault{Kind: Refusal, Tried: "unpack into", On: dir.Name(), Why: errors.New(text.String()), Do: "see whether the disk is full; else the archive is not to be trusted"}
+	switch said := errors.New(text.String()); reply.ExitCode {
+	case 0:
+		return nil
+	case worker.ExitNoSpace:
+		return &Fault{Tried: "unpack into", On: dir.Name(), Why: fmt.Errorf("%w: %w", ErrNoSpace, said), Do: "free some space on its disk"}
+	default:
+		return &Fault{Kind: Refusal, Tried: "unpack into", On: dir.Name(), Why: said, Do: "the archive is not to be trusted"}
 	}
-	return nil
 }
 
 // Stock is a state layer that came from elsewhere: its diff id, how large it may

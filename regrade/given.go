@@ -48,6 +48,7 @@ func (g *Given) put(r *record.Record) {
 	if config, err := r.TaskConfig(); err == nil && sameTask(config.Resolved, g.task) {
 		return
 	}
+	r.Set(record.FieldDescription, g.task.Description)
 	r.SetTaskConfig(g.config)
 	r.Environment.Set(record.TaskDigest, g.digest)
 }

@@ -50,7 +50,7 @@ func (g *grading) read() error {
 	var err error
 	g.record, g.before, err = g.row.Read()
 	if errors.Is(err, record.ErrNoRecord) {
-		return withoutRecord("grade", g.row.Dir)
+		return withoutRecord(triedGrade, g.row.Dir)
 	}
 	if err != nil {
 		kind, do := kindOfReading(err), "restore it, or execute the row again"

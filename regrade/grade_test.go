@@ -622,50 +622,6 @@ func TestAChangedRecordIsNotUndone(t *testing.T) {
 	}
 }
 
-func TestEveryFieldHasAFate(t *testing.T) {
-	t.Run("D-34: a new field fails until somebody says what becomes of it", func(t *testing.T) {
-		for _, field := range record.Fields() {
-			if fates[field] == "" {
-				t.Errorf("nobody has said what a grade does with %s", field)
-			}
-		}
-		if len(fates) != len(record.Fields()) {
-			t.Errorf("%d fates, %d fields", len(fates), len(record.Fields()))
-		}
-	})
-}
-
-// TestFatesHold grades a record in which every field has a value of its own,
-// and compares what became of each with its fate.
-func TestFatesHold(t *testing.T) {
-	t.Run("D-34: what was said of each field holds", func(t *testing.T) {
-		c := newCase(t, fixture.Pinned, nil)
-		c.edit(`"grading_ms": null`, `"grading_ms": 1234567.5`)
-		c.edit(`"error_message": null`, `"error_message": "kept"`)
-		c.edit(`"error_details": null`, `"error_details": {"error_category": "x"}`)
-		c.edit(`"agent_config": null`, `"agent_config": {"type": "codex"}`)
-		c.edit(`"success_rate": null`, `"success_rate": NaN`)
-		c.edit(`"post_failure_criteria_results": []`, `"post_failure_criteria_results": [{"score": 1.0}]`)
-		c.edit(`"early_stop": null`, `"early_stop": null, "from_the_future": [1, 2.50]`)
-		before := c.record()
-		c.pass()
-		after := c.record()
-		for _, field := range append(record.Fields(), "from_the_future") {
-			same := string(before.Get(field)) == string(after.Get(field))
-			switch fate := fates[field]; fate {
-			case carried, derived, supplied, "":
-				if !same {
-					t.Errorf("%s is %s and was changed to %s", field, fate, after.Get(field))
-				}
-			case recomputed, merged:
-				if same {
-					t.Errorf("%s is %s and was kept: %s", field, fate, after.Get(field))
-				}
-			}
-		}
-	})
-}
-
 func TestEnvironmentOfTheRunWins(t *testing.T) {
 	t.Run("D-28: what the run recorded of its surroundings wins, and the grade has keys of its own", func(t *testing.T) {
 		c := newCase(t, fixture.Pinned, nil)

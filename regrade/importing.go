@@ -97,7 +97,11 @@ func (i *importing) refuse(why error, do string) error {
 }
 
 func (i *importing) failed(why error) error {
-	return &Error{Kind: Infrastructure, Tried: "import", On: i.file, Why: why, Do: "make room on the disk, and import it again"}
+	do := "see that " + filepath.Dir(i.run) + " can be written to, and import it again"
+	if isFull(why) {
+		do = "free some space on the disk, and import it again"
+	}
+	return &Error{Kind: Infrastructure, Tried: "import", On: i.file, Why: why, Do: do}
 }
 
 // damaged explains an error of the reader.

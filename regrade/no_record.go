@@ -9,6 +9,9 @@ import (
 	"podgrade/tasks/record"
 )
 
+// triedGrade is what a grade tries.
+const triedGrade = "grade"
+
 // withoutRecord says of a directory that was named as a row, and holds no
 // record, what it is instead and what to name.
 func withoutRecord(tried, dir string) *Error {
@@ -30,6 +33,8 @@ func withoutRecord(tried, dir string) *Error {
 	default:
 		if run := firstRunIn(dir); run != "" {
 			e.Why, e.Do = errors.New("it holds runs, and is neither a run nor a row"), "name one of them, such as "+run
+		} else if tried == triedGrade {
+			e.Do += "; or grade a tree that no run left by a task file: podgrade evaluate TASK " + dir
 		}
 	}
 	return e

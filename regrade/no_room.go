@@ -3,6 +3,8 @@ package regrade
 import (
 	"errors"
 	"syscall"
+
+	"podgrade/tasks/record"
 )
 
 // isFull tells a write for which the disk, or the user's quota of it, has no
@@ -11,12 +13,21 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// writeRemedy is the one thing to do about a row directory that takes no file.
-func writeRemedy(why error, again string) string {
-	if isFull(why) {
+// WriteRemedy is the one thing to do about a directory in which a file could not
+// be written.
+func WriteRemedy(why error, dir, again string) string {
+	switch {
+	case isFull(why):
 		return "free some space on its disk and " + again
+	case errors.Is(why, record.ErrNotPlain):
+		return "move away what is there in its place, and " + again
 	}
-	return "make the row directory writable and " + again
+	return "make " + dir + " writable and " + again
+}
+
+// writeRemedy is that of a row directory.
+func writeRemedy(why error, again string) string {
+	return WriteRemedy(why, "the row directory", again)
 }
 
 // whyUnwritten is why a file was not written, for a warning, with what helps on a

@@ -1,11 +1,14 @@
 package regrade
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+
+	"podgrade/tasks/record"
 )
 
 // TestAFullDiskIsToldFromAClosedOne: what helps against one does not against the
@@ -20,5 +23,9 @@ func TestAFullDiskIsToldFromAClosedOne(t *testing.T) {
 		if strings.Contains(warning, "free some space") != full || !strings.Contains(warning, why.Error()) {
 			t.Errorf("%v: %s", why, warning)
 		}
+	}
+	link := fmt.Errorf("task.json is a symbolic link: %w", record.ErrNotPlain)
+	if do := WriteRemedy(link, "/the/run", "try again"); !strings.Contains(do, "move away") || strings.Contains(do, "writable") {
+		t.Errorf("%s", do)
 	}
 }

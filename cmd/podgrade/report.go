@@ -157,7 +157,7 @@ func rebuildRun(c *cli.Context, run, to string) error {
 		s.RunID = filepath.Base(to)
 	}
 	if err := report.WriteRun(to, s); err != nil {
-		return reportError("write the summary of", to, err, "nothing but a regular file is replaced")
+		return reportError("write the summary of", to, err, regrade.WriteRemedy(err, to, "rebuild the summary again"))
 	}
 	n := s.Counts()
 	counts := fmt.Sprintf("%d ok / %d fail / %d err", n.Succeeded, n.Failed, n.Errored)
@@ -228,6 +228,9 @@ func summaryError(run string, err error) error {
 		if _, row := os.Lstat(filepath.Join(run, record.TaskFile)); row == nil {
 			err, do = errors.New("it is a row"), "name the run directory, or say -f html for a page of the row"
 		}
+	}
+	if errors.Is(err, record.ErrNotPlain) { // no rebuild replaces it
+		do = "move " + record.RunFile + " away; report --rebuild then makes it anew from the rows"
 	}
 	return reportError("read the summary of", run, err, do)
 }

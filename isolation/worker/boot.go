@@ -68,6 +68,9 @@ func Main(args []string) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "podgrade-worker:", err)
+		if isFullDisk(err) {
+			return ExitNoSpace
+		}
 		return 1
 	}
 	return 0

@@ -234,8 +234,11 @@ func likeLower(upper, lower string, state bool) error {
 // isOurs tells errors of our own side (a full disk above all) from those of
 // the tree.
 func isOurs(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+	return isFullDisk(err) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
+
+// isFullDisk tells a disk, or the caller's quota of it, that has no room.
+func isFullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // EtcFiles are the files that a cell gets in /etc.
 var EtcFiles = []string{"hosts", "hostname", "resolv.conf"}

@@ -29,6 +29,9 @@ const (
 	StageUnpack = "unpack"
 )
 
+// ExitNoSpace is how a stage ends for which a disk had no room.
+const ExitNoSpace = 3
+
 // stageBuffer makes few writes of many small ones.
 const stageBuffer = 256 << 10
 

@@ -132,7 +132,7 @@ func (c *cell) isFull(d disk) (full bool, err error) {
 		_, err = file.Write(make([]byte, probeSize))
 		err = errors.Join(err, file.Close())
 	}
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT), nil
+	return isFullDisk(err), nil
 }
 
 // filled tells whether what the cell's commands wrote to a full disk would have

@@ -200,6 +200,8 @@ func kindOf(mode fs.FileMode) string {
 		return "named pipe"
 	case mode&fs.ModeSocket != 0:
 		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
 	}
-	return "device"
+	return "special file" // as other systems have them
 }

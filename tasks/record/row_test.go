@@ -315,8 +315,12 @@ func TestRefreshRunRefuses(t *testing.T) {
 	if err := RefreshRun(run, UpdateOf(Identity{"default", "add-footer", 0}, r)); !errors.Is(err, ErrNotPlain) {
 		t.Errorf("through a link: %v", err)
 	}
-	if _, err := OwningRun(row); !errors.Is(err, ErrNoRun) {
+	if _, err := OwningRun(row); !errors.Is(err, ErrNoRun) || !errors.Is(err, ErrNotPlain) || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("owner through a link: %v", err)
+	}
+	os.Remove(filepath.Join(run, RunFile))
+	if _, err := OwningRun(row); err != ErrNoRun {
+		t.Errorf("no owner: %v", err)
 	}
 }
 

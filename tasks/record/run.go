@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,7 +62,7 @@ type Owners struct {
 
 // Of is OwningRun.
 func (o *Owners) Of(rowDir string) (string, error) {
-	dir := rowDir
+	dir, none := rowDir, ErrNoRun
 	for range highest {
 		up := filepath.Dir(dir)
 		if up == dir {
@@ -71,8 +72,24 @@ func (o *Owners) Of(rowDir string) (string, error) {
 		if o.isRun(dir) {
 			return dir, nil
 		}
+		if none == ErrNoRun {
+			none = noSummary(dir)
+		}
 	}
-	return "", ErrNoRun
+	return "", none
+}
+
+// noSummary is ErrNoRun, with why where something of that name is there.
+func noSummary(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ErrNoRun
+	}
+	defer root.Close()
+	if _, _, err = readRun(root); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return ErrNoRun
+	}
+	return fmt.Errorf("%w that can be read: %w", ErrNoRun, err)
 }
 
 func (o *Owners) isRun(dir string) bool {
