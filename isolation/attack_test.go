@@ -67,36 +67,47 @@ var cellsToAttack = []struct {
 }
 
 // Nothing that a command does to its supervisor keeps the cell from answering
-// the next question, or makes the row infrastructure.
+// the next question, or makes the row infrastructure. The supervisor is the same
+// on either engine.
 func TestACellAnswersAfterEveryAttack(t *testing.T) {
-	for _, kind := range cellsToAttack {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			opened := func() isolation.Cell {
-				return open(t, as(t, kind.user), func(o *isolation.Order) { withAttack(t)(o); kind.change(o) })
-			}
-			c := opened()
-			mark := fmt.Sprintf("mark-%d-%s", os.Getpid(), strings.ReplaceAll(kind.name, " ", "-"))
-			for _, a := range attacktest.Attacks(mark, oci.InitPath) {
-				ended := false
-				t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
-					exit := attack(t, c, a)
-					if a.Timeout > 0 && exit.Duration > a.Timeout+3*time.Second {
-						t.Errorf("it took %v", exit.Duration)
-					}
-					if left := processesOf(mark); exit.TimedOut && len(left) > 0 {
-						t.Errorf("left after the time-out: %q", left)
-					}
-					if !exit.CellEnded {
-						alive(t, c)
-					}
-					ended = exit.CellEnded
+	attacked := engines[:1]
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		attacked = engines
+	}
+	for _, engine := range attacked {
+		for _, kind := range cellsToAttack {
+			t.Run(engine+" "+kind.name, func(t *testing.T) {
+				t.Parallel()
+				attackCells(t, fmt.Sprintf("mark-%d-%s-%s", os.Getpid(), engine, strings.ReplaceAll(kind.name, " ", "-")), func() isolation.Cell {
+					return onEngine(t, engine, as(t, kind.user), func(o *isolation.Order) { withAttack(t)(o); kind.change(o) })
 				})
-				if ended { // a cell that its command ended is that command's failure
-					c = opened()
-				}
+			})
+		}
+	}
+}
+
+// attackCells makes every attack on a cell, and on the next one when a command ended it,
+// which is that command's failure.
+func attackCells(t *testing.T, mark string, opened func() isolation.Cell) {
+	c := opened()
+	for _, a := range attacktest.Attacks(mark, oci.InitPath) {
+		ended := false
+		t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
+			exit := attack(t, c, a)
+			if a.Timeout > 0 && exit.Duration > a.Timeout+3*time.Second {
+				t.Errorf("it took %v", exit.Duration)
 			}
+			if left := processesOf(mark); exit.TimedOut && len(left) > 0 {
+				t.Errorf("left after the time-out: %q", left)
+			}
+			if !exit.CellEnded {
+				alive(t, c)
+			}
+			ended = exit.CellEnded
 		})
+		if ended {
+			c = opened()
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -296,8 +295,8 @@ func (c *cell) noHello(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	why := fmt.Errorf("its supervisor did not answer (%w)", err)
-	if said := c.stderr.String(); said != "" {
-		why = fmt.Errorf("its supervisor did not start: %s", strings.ReplaceAll(said, "\n", "; "))
+	if said := runtimeSaid(c.stderr.String()); said != "" {
+		why = fmt.Errorf("its supervisor did not start: %s", said)
 	} else if end != "" {
 		why = fmt.Errorf("its supervisor did not start (%s)", end)
 	}

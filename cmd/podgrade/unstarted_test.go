@@ -54,7 +54,7 @@ func notGraded(t *testing.T, s *scene, program, words string, options ...string)
 	cmd.Dir = s.dir
 	out, err := cmd.CombinedOutput()
 	said := string(out)
-	if exitCode(err) != 1 || strings.Count(said, "podgrade: ") != 1 || !strings.Contains(strings.ToLower(said), words) || strings.Contains(said, "goroutine") {
+	if exitCode(err) != 1 || strings.Count(said, "podgrade: ") != 1 || !strings.Contains(strings.ToLower(said), words) || strings.Contains(said, "goroutine") || strings.Contains(said, `"msg"`) {
 		t.Errorf("%v:\n%s", err, said)
 	}
 	if after := s.text(rowRecord); after != before {
