@@ -221,7 +221,7 @@ func evaluateRow(c *cli.Context, row *record.Row, o regrade.Options) error {
 	if c.Bool("json") {
 		return ended(exitOf(verdict), nil)
 	}
-	if err := printVerdict(c.App.Writer, verdict); err != nil {
+	if err := printVerdict(c.App.Writer, verdict, row.Dir); err != nil {
 		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print the verdict (it stands in the record)", Why: err, Do: "read " + record.TaskFile}
 	}
 	return ended(exitOf(verdict), nil)

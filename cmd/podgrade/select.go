@@ -44,9 +44,9 @@ func (s *selection) flags() []cli.Flag {
 		&cli.StringFlag{Name: "exclude-tags", Usage: "then leave out tasks with any of these `TAGS`"},
 		&cli.BoolFlag{Name: "include-skipped", Usage: "take tasks with skip: true too"},
 		&cli.StringFlag{Name: "split", Usage: "take rows of a dataset that are labelled with `NAME`"},
-		&cli.IntFlag{Name: "sample", Usage: "take `N` rows of each dataset, always the same ones"},
-		&cli.IntFlag{Name: "sample-per-stratum", Usage: "take at most `N` rows of each stratum of a dataset"},
-		&cli.IntFlag{Name: "repeats", Usage: "make `N` replicates of each row"},
+		&cli.IntFlag{Name: "sample", Usage: "take `N` rows of each dataset, always the same ones", DefaultText: "all"},
+		&cli.IntFlag{Name: "sample-per-stratum", Usage: "take at most `N` rows of each stratum of a dataset", DefaultText: "all"},
+		&cli.IntFlag{Name: "repeats", Usage: "make `N` replicates of each row", DefaultText: "what the experiment says, else 1"},
 		defaultImageFlag(),
 		pullFlag(),
 	)

@@ -9,6 +9,7 @@ import (
 	"podgrade/policy"
 	"podgrade/regrade"
 	"podgrade/tasks/criteria"
+	"podgrade/tasks/record"
 )
 
 // Characters of a description and of a reason that a line of the table shows,
@@ -19,10 +20,10 @@ const (
 	mostError       = 800
 )
 
-// printVerdict prints the criteria, the counts over those that gate, and what
-// became of the row. Every string of the record or the cell is neutralised.
-// The error is of the writer.
-func printVerdict(out io.Writer, v *regrade.Verdict) error {
+// printVerdict prints the criteria, the counts over those that gate, what became of
+// the row, and where that stands: dir is the row's. Every string of the record or
+// the cell is neutralised. The error is of the writer.
+func printVerdict(out io.Writer, v *regrade.Verdict, dir string) error {
 	w := bufio.NewWriter(out)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tSCORE\tTYPE\tCRITERION")
@@ -48,6 +49,7 @@ func printVerdict(out io.Writer, v *regrade.Verdict) error {
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d informational\n", passed, failed, informational)
 	printRow(w, v)
+	fmt.Fprintf(w, "in %s: %s, %s; %s is the record before its first grade\n", policy.Neutral(dir), record.TaskFile, record.GradeLog, record.ExecuteFile)
 	return w.Flush()
 }
 

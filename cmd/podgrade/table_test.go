@@ -32,7 +32,7 @@ func TestPrintVerdict(t *testing.T) {
 		Stamps: record.Stamps(info),
 	}
 	var out bytes.Buffer
-	if err := printVerdict(&out, v); err != nil {
+	if err := printVerdict(&out, v, "runs/"+evil); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(out.String(), "\x1b\u202e\r") {
@@ -43,7 +43,7 @@ func TestPrintVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	if err := printVerdict(full, v); err == nil {
+	if err := printVerdict(full, v, ""); err == nil {
 		t.Error("a verdict that could not be printed is no error")
 	}
 	const golden = "testdata/verdict.golden"
