@@ -42,7 +42,7 @@ type cell struct {
 	settled   bool
 	held      *heldImage // of root; nil: the worker holds the image itself
 	lent      *lent      // an execute cell's workspace; nil: there is none, or it was taken back
-	stateHold *os.File   // the description of the state layer, locked while the cell is open; nil: it has none
+	stateHold func()     // releases the state layer that the cell stands on; nil: on none
 	made      Made
 	process   *os.Process      // the guardian of a supervisor on the host
 	onHost    *os.ProcessState // how the last one ended

@@ -79,13 +79,16 @@ func readStart(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// holdState keeps the order's state layer from being pruned until the cell is
-// closed, and notes that it is used, and by which row.
-func (c *cell) holdState() error {
-	dir := c.host.stateDir(c.order.State)
+// HoldState keeps a state layer from being pruned until it is released, and counts
+// as a use of it. ErrNoState where there is none, or where it is being removed.
+func (h *Host) HoldState(id string) (release func(), err error) {
+	dir := h.stateDir(id)
+	if dir == "" {
+		return nil, ErrNoState
+	}
 	file, err := os.Open(states.InfoFile(dir))
 	if err != nil {
-		return ErrNoState
+		return nil, ErrNoState
 	}
 	if err = flockState(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil && !stillNamed(file) {
 		err = ErrNoState
@@ -94,14 +97,24 @@ func (c *cell) holdState() error {
 	} else if states.HasNoLocks(err) {
 		err = nil
 	}
+	if err == nil {
+		err = touch(file.Name())
+	}
 	if err != nil {
 		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// holdState keeps the order's state layer from being pruned until the cell is
+// closed, and notes which row uses it.
+func (c *cell) holdState() error {
+	release, err := c.host.HoldState(c.order.State)
+	if err != nil {
 		return err
 	}
-	c.stateHold = file
-	if err := touch(file.Name()); err != nil {
-		return err
-	}
+	c.stateHold = release
 	if c.order.Row != "" {
 		return c.host.NoteState(c.order.State, c.order.Row)
 	}
@@ -122,7 +135,7 @@ func stillNamed(file *os.File) bool {
 
 func (c *cell) releaseState() {
 	if c.stateHold != nil {
-		c.stateHold.Close()
+		c.stateHold()
 		c.stateHold = nil
 	}
 }

@@ -96,35 +96,49 @@ func (i *importing) extract(ctx context.Context, part, path string) error {
 	return nil
 }
 
-// states takes the state layers in that are not kept here.
+// states takes the state layers in that are not kept here, and holds them all: from
+// now until it is noted which rows need them, nobody could know that they are needed.
 func (i *importing) states(ctx context.Context) error {
 	for _, state := range i.archive.Manifest.States {
-		if i.engines.HasState(state.DiffID) {
-			continue
-		}
-		image, err := i.engines.ImageByPin(ctx, oci.Pin{ID: state.Image})
-		if errors.Is(err, isolation.ErrNoImage) {
-			return i.refuse(fmt.Errorf("the image %s, which the state layer %s lies above, is not in the store: %w", state.Image, state.DiffID, isolation.ErrNoImage),
-				"load the image first, or export the rows with their images")
+		release, err := i.engines.HoldState(state.DiffID)
+		if errors.Is(err, isolation.ErrNoState) {
+			if err := i.state(ctx, state); err != nil {
+				return err
+			}
+			release, err = i.engines.HoldState(state.DiffID)
 		}
 		if err != nil {
-			return err
+			return i.failed(fmt.Errorf("hold the state layer %s: %w", state.DiffID, err))
 		}
-		if len(image.References) > 0 {
-			image.Pin.Reference = image.References[0]
-		}
-		part := archive.BlobPart(state.DiffID)
-		p := i.archive.Part(part)
-		// Whiteouts of whole directories come beside the entries that are counted.
-		stock := isolation.Stock{
-			DiffID: state.DiffID, Most: tree.Bound{Entries: 2*state.Entries + 1, Bytes: p.Size}, BeforeAgent: !i.after[state.DiffID],
-		}
-		if err := i.stream(ctx, part, func(from *os.File) error {
-			return i.engines.StockState(ctx, from, image, stock)
-		}); err != nil {
-			return err
-		}
-		i.result.States = append(i.result.States, state.DiffID)
+		i.held = append(i.held, release)
 	}
+	return nil
+}
+
+// state takes one state layer in.
+func (i *importing) state(ctx context.Context, state archive.State) error {
+	image, err := i.engines.ImageByPin(ctx, oci.Pin{ID: state.Image})
+	if errors.Is(err, isolation.ErrNoImage) {
+		return i.refuse(fmt.Errorf("the image %s, which the state layer %s lies above, is not in the store: %w", state.Image, state.DiffID, isolation.ErrNoImage),
+			"load the image first, or export the rows with their images")
+	}
+	if err != nil {
+		return err
+	}
+	if len(image.References) > 0 {
+		image.Pin.Reference = image.References[0]
+	}
+	part := archive.BlobPart(state.DiffID)
+	p := i.archive.Part(part)
+	// Whiteouts of whole directories come beside the entries that are counted.
+	stock := isolation.Stock{
+		DiffID: state.DiffID, Most: tree.Bound{Entries: 2*state.Entries + 1, Bytes: p.Size}, BeforeAgent: !i.after[state.DiffID],
+	}
+	if err := i.stream(ctx, part, func(from *os.File) error {
+		return i.engines.StockState(ctx, from, image, stock)
+	}); err != nil {
+		return err
+	}
+	i.result.States = append(i.result.States, state.DiffID)
 	return nil
 }

@@ -25,7 +25,9 @@ import (
 // opens a cell.
 type ImportEngines interface {
 	ImageByPin(ctx context.Context, pin oci.Pin) (isolation.Image, error)
-	HasState(diffID string) bool
+	// HoldState keeps a state layer here until it is released; isolation.ErrNoState
+	// where there is none.
+	HoldState(diffID string) (release func(), err error)
 	// UnpackTree and StockState read archives, LoadImage an image's layout.
 	UnpackTree(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error
 	StockState(ctx context.Context, from *os.File, image isolation.Image, stock isolation.Stock) error
@@ -87,6 +89,7 @@ type importing struct {
 	result  ImportedRows
 	needs   map[string][]string // rows that need a state layer
 	after   map[string]bool     // state layers that hold what an agent changed
+	held    []func()            // release the state layers, once it is noted which rows need them
 }
 
 // carriedTree is a task directory or a reference that was unpacked.
@@ -199,11 +202,17 @@ func (i *importing) checkRoom() error {
 	if err := unix.Statfs(parent, &room); err != nil {
 		return &Error{Kind: User, Tried: "make the run directory", On: i.run, Why: err, Do: "make the directory that it lies in"}
 	}
-	var needed int64
+	var needed, entries int64
 	for _, p := range i.archive.Manifest.Parts {
 		if strings.HasSuffix(p.Name, ".tar") {
 			needed += p.Size
+			entries += int64(p.Entries)
 		}
+	}
+	// A file system that makes inodes as they are needed says that it has none.
+	if room.Files > 0 && uint64(entries) > room.Ffree {
+		return &Error{Kind: Infrastructure, Tried: "make the run directory", On: i.run,
+			Why: fmt.Errorf("it takes up to %d files, and its disk has room for %d", entries, room.Ffree), Do: "make room, or name another place with -o"}
 	}
 	if free := int64(room.Bavail) * room.Bsize; needed > free {
 		return &Error{Kind: Infrastructure, Tried: "make the run directory", On: i.run,
@@ -242,6 +251,7 @@ func (i *importing) place(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	defer i.release()
 	for _, row := range i.archive.Manifest.Rows {
 		if err := i.row(ctx, row); err != nil {
 			return err
@@ -315,11 +325,18 @@ func (i *importing) name() error {
 	for state, rows := range i.needs {
 		for _, row := range rows {
 			if err := i.engines.NoteState(state, filepath.Join(i.run, row)); err != nil {
-				i.warn("the state layer " + state + " does not know the row " + row + ": " + err.Error())
+				i.warn("the state layer " + state + ", which the row " + row + " needs, is gone or does not know it: " + err.Error() + "; import the archive again before the row is graded")
 			}
 		}
 	}
 	return nil
+}
+
+// release lets the state layers be pruned.
+func (i *importing) release() {
+	for _, release := range i.held {
+		release()
+	}
 }
 
 func (i *importing) warn(text string) {

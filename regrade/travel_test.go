@@ -32,16 +32,17 @@ import (
 // travel is both ends of a way, without a container: one store of images and
 // state layers, and what was done with it.
 type travel struct {
-	t      *testing.T
-	images map[string]map[string][]byte // files of an image, by id
-	states map[string]string            // archives, by diff id
-	loaded []string
-	noted  []string
-	before []bool // of the state layers that were taken in
-	fail   error  // of StockState
-	begun  func() // is called when all records have been consented to
-	packs  func() // is called for each tree that is packed
-	notice bytes.Buffer
+	t       *testing.T
+	images  map[string]map[string][]byte // files of an image, by id
+	states  map[string]string            // archives, by diff id
+	holding int                          // state layers that are held
+	loaded  []string
+	noted   []string
+	before  []bool // of the state layers that were taken in
+	fail    error  // of StockState
+	begun   func() // is called when all records have been consented to
+	packs   func() // is called for each tree that is packed
+	notice  bytes.Buffer
 }
 
 func newTravel(t *testing.T) *travel {
@@ -115,7 +116,13 @@ func (f *travel) TempDir() (string, error) {
 
 func (f *travel) Close() error { return nil }
 
-func (f *travel) HasState(id string) bool { return f.states[id] != "" }
+func (f *travel) HoldState(id string) (func(), error) {
+	if f.states[id] == "" {
+		return nil, isolation.ErrNoState
+	}
+	f.holding++
+	return func() { f.holding-- }, nil
+}
 
 func (f *travel) UnpackTree(ctx context.Context, from, dir *os.File, o tree.UnpackOptions) error {
 	open, err := os.Open(dir.Name())
@@ -155,6 +162,9 @@ func (f *travel) LoadImage(_ context.Context, layout string, pin oci.Pin) (isola
 }
 
 func (f *travel) NoteState(id, row string) error {
+	if f.holding == 0 {
+		f.t.Errorf("the state layer %s could be pruned before it is noted that %s needs it", id, row)
+	}
 	f.noted = append(f.noted, id[:10]+" "+row)
 	return nil
 }
@@ -338,7 +348,7 @@ func (f *forged) part(name string, text []byte) string {
 	if name == "" {
 		name = archive.TreePart(sumOf(text))
 	}
-	f.manifest.Parts = append(f.manifest.Parts, archive.Part{Name: name, Size: int64(len(text)), SHA256: sumOf(text), Entries: 100})
+	f.manifest.Parts = append(f.manifest.Parts, archive.Part{Name: name, Size: int64(len(text)), SHA256: sumOf(text), Entries: min(100, len(text))})
 	f.parts[name] = text
 	return name
 }

@@ -174,19 +174,24 @@ func TestACutArchiveIsRefused(t *testing.T) {
 // A manifest that contradicts itself is refused before anything is read by it.
 func TestManifestsThatContradictThemselvesAreRefused(t *testing.T) {
 	for name, change := range map[string]func(m *archive.Manifest){
-		"no rows":                  func(m *archive.Manifest) { m.Rows = nil },
-		"a row twice":              func(m *archive.Manifest) { m.Rows = append(m.Rows, m.Rows[0]) },
-		"a part twice":             func(m *archive.Manifest) { m.Parts = append(m.Parts, m.Parts[0]) },
-		"a part that leads out":    func(m *archive.Manifest) { m.Parts[0].Name = "../etc/passwd" },
-		"a part of another name":   func(m *archive.Manifest) { m.Parts[0].Name = "setup.sh" },
-		"a blob of another name":   func(m *archive.Manifest) { m.Parts[0].SHA256 = sumOf("other") },
-		"a negative size":          func(m *archive.Manifest) { m.Parts[0].Size = -1 },
-		"a size of no disk":        func(m *archive.Manifest) { m.Parts[0].Size = 1 << 60 },
-		"a sum that is none":       func(m *archive.Manifest) { m.Parts[2].SHA256 = "abc" },
-		"files that are not there": func(m *archive.Manifest) { m.Rows[0].Files = "rows/00001/files.tar" },
-		"files of another kind":    func(m *archive.Manifest) { m.Rows[0].Files = m.Rows[0].TaskDir },
-		"no files":                 func(m *archive.Manifest) { m.Rows[0].Files = "" },
-		"no task":                  func(m *archive.Manifest) { m.Rows[0].TaskID = "" },
+		"no rows":                            func(m *archive.Manifest) { m.Rows = nil },
+		"a row twice":                        func(m *archive.Manifest) { m.Rows = append(m.Rows, m.Rows[0]) },
+		"a tree without a number of entries": func(m *archive.Manifest) { m.Parts[2].Entries = 0 },
+		"more entries than bytes":            func(m *archive.Manifest) { m.Parts[2].Entries = 1 << 40 },
+		"a state of more entries than bytes": func(m *archive.Manifest) { m.States[0].Entries = 1 << 62 },
+		"a state of another manifest":        func(m *archive.Manifest) { m.States[0].Manifest = "../x" },
+		"a row of an image that is none":     func(m *archive.Manifest) { m.Rows[0].Image = "../x" },
+		"a part twice":                       func(m *archive.Manifest) { m.Parts = append(m.Parts, m.Parts[0]) },
+		"a part that leads out":              func(m *archive.Manifest) { m.Parts[0].Name = "../etc/passwd" },
+		"a part of another name":             func(m *archive.Manifest) { m.Parts[0].Name = "setup.sh" },
+		"a blob of another name":             func(m *archive.Manifest) { m.Parts[0].SHA256 = sumOf("other") },
+		"a negative size":                    func(m *archive.Manifest) { m.Parts[0].Size = -1 },
+		"a size of no disk":                  func(m *archive.Manifest) { m.Parts[0].Size = 1 << 60 },
+		"a sum that is none":                 func(m *archive.Manifest) { m.Parts[2].SHA256 = "abc" },
+		"files that are not there":           func(m *archive.Manifest) { m.Rows[0].Files = "rows/00001/files.tar" },
+		"files of another kind":              func(m *archive.Manifest) { m.Rows[0].Files = m.Rows[0].TaskDir },
+		"no files":                           func(m *archive.Manifest) { m.Rows[0].Files = "" },
+		"no task":                            func(m *archive.Manifest) { m.Rows[0].TaskID = "" },
 		"two rows of one part": func(m *archive.Manifest) {
 			other := m.Rows[0]
 			other.Replicate = 1

@@ -149,7 +149,7 @@ func (m *Manifest) check() error {
 	if len(m.Rows) == 0 || len(m.Rows) > MaxRows || len(m.Parts) > MaxParts {
 		return fmt.Errorf("it has %d rows and %d parts", len(m.Rows), len(m.Parts))
 	}
-	parts := map[string]bool{}
+	parts, sizes := map[string]bool{}, map[string]int64{}
 	for _, p := range m.Parts {
 		if !partName.MatchString(p.Name) || parts[p.Name] {
 			return fmt.Errorf("%q is no name of a part, or there twice", clip(p.Name))
@@ -157,14 +157,18 @@ func (m *Manifest) check() error {
 		if p.Size < 0 || p.Size > maxPart || !sum.MatchString(p.SHA256) || p.Entries < 0 {
 			return fmt.Errorf("the size, the sum or the entries of %s are wrong", p.Name)
 		}
+		// The number of entries bounds what is unpacked, so none may go without.
+		if strings.HasSuffix(p.Name, ".tar") && p.Entries < 1 || int64(p.Entries)-1 > p.Size {
+			return fmt.Errorf("%s has %d bytes, and cannot hold %d entries", p.Name, p.Size, p.Entries)
+		}
 		blob, isBlob := strings.CutPrefix(p.Name, blobDir)
 		tree, isTree := strings.CutPrefix(p.Name, treeDir)
 		if isBlob && blob != p.SHA256 || isTree && tree != p.SHA256+".tar" {
 			return fmt.Errorf("%s has another sum than its name", p.Name)
 		}
-		parts[p.Name] = true
+		parts[p.Name], sizes[p.Name] = true, p.Size
 	}
-	c := &checker{parts: parts, images: map[string]bool{}, states: map[string]bool{}, rows: map[string]bool{}, own: map[string]bool{}}
+	c := &checker{parts: parts, sizes: sizes, images: map[string]bool{}, states: map[string]bool{}, rows: map[string]bool{}, own: map[string]bool{}}
 	return errors.Join(c.part("the run", m.Run, "run.tar"), c.all(m))
 }
 
@@ -182,6 +186,7 @@ func TreePart(sum string) string { return treeDir + sum + ".tar" }
 
 type checker struct {
 	parts, images, states, rows map[string]bool
+	sizes                       map[string]int64
 	own                         map[string]bool // parts that one row has for itself
 }
 
@@ -212,6 +217,12 @@ func (c *checker) all(m *Manifest) error {
 		}
 		if err := c.part("a state layer", BlobPart(s.DiffID), blobDir); err != nil {
 			return err
+		}
+		if int64(s.Entries) > c.sizes[BlobPart(s.DiffID)] {
+			return fmt.Errorf("the state layer %s cannot hold %d entries", s.DiffID, s.Entries)
+		}
+		if s.Manifest != "" && !digest.MatchString(s.Manifest) {
+			return fmt.Errorf("the manifest of the state layer %s is named wrongly", s.DiffID)
 		}
 		c.states[s.DiffID] = true
 	}
@@ -282,6 +293,9 @@ func (c *checker) row(n int, r Row) error {
 		if err := c.part("a row", shared, treeDir); err != nil {
 			return err
 		}
+	}
+	if r.Image != "" && !sum.MatchString(r.Image) {
+		return fmt.Errorf("the row %q names the image %q, which is no id", clip(key), clip(r.Image))
 	}
 	for _, state := range r.States {
 		if !c.states[state] {
