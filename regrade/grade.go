@@ -52,6 +52,9 @@ type Options struct {
 	// Run is the run directory, absolute, of a caller who refreshes its summary
 	// himself; "": the grade looks for it, and refreshes it.
 	Run string
+	// SearchTimeout bounds each search for a regular expression; 0: as package
+	// criteria says.
+	SearchTimeout time.Duration
 	// Check grades without writing anything: the verdict is only compared with
 	// the recorded one. post_run, which no verdict depends on, is left out.
 	Check bool

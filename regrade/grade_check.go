@@ -22,6 +22,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Sink:            g.logs,
 		TakenAway:       spot.takenAway,
 		Ignore:          criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns),
+		RegexTimeout:    g.options.SearchTimeout,
 	}
 	if g.accepted.TaskDir() != "" {
 		where.TaskDir = spot.taskDir()

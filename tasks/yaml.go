@@ -285,7 +285,7 @@ func endsInColon(parent, y *yaml.Node) *yaml.Node {
 		return nil
 	}
 	key := *y
-	key.Value = strings.TrimSuffix(y.Value, ":")
+	key.Value = strings.TrimRight(strings.TrimSuffix(y.Value, ":"), " \t")
 	return &key
 }
 

@@ -51,9 +51,17 @@ func (j *judging) classificationMatch(ctx context.Context, c *tasks.Classificati
 // canonical gives the allowed label that label is equal to.
 func canonical(label string, c *tasks.ClassificationMatch) (string, bool) {
 	for _, allowed := range c.AllowedLabels {
-		if label == allowed || !c.CaseSensitive && python.Lower(label) == python.Lower(allowed) {
+		if label == allowed || !c.CaseSensitive && sameFolded(label, allowed) {
 			return allowed, true
 		}
 	}
 	return "", false
+}
+
+// sameFolded tells whether a label is the allowed one but for case. The agent
+// wrote the label, which may be a very long one.
+func sameFolded(label, allowed string) bool {
+	const mostGrowth = 4 // bytes of a character, to one
+	lower := python.Lower(allowed)
+	return len(label) <= mostGrowth*len(lower) && python.Lower(label) == lower
 }

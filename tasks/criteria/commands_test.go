@@ -118,7 +118,9 @@ func tool(name, parameters string) criteria.Call {
 	return criteria.Call{Tool: name, Parameters: json.RawMessage(parameters), Status: criteria.StatusSuccess}
 }
 
-func TestCommandExecuted(t *testing.T) {
+func TestCommandExecuted(t *testing.T) { check(t, commandExecutedTable()) }
+
+func commandExecutedTable() []expectation {
 	of := func(change func(*tasks.CommandExecuted)) *tasks.CommandExecuted {
 		c := &tasks.CommandExecuted{Base: common(tasks.TypeCommandExecuted), MinCount: 1}
 		change(c)
@@ -129,7 +131,7 @@ func TestCommandExecuted(t *testing.T) {
 	}
 	where := calls(bash("git commit -m 'x y'", "success"), bash(`bash -lc "git 'push' origin"`, "error"), bash("echo 'open", "success"),
 		tool("Write", `{"path": "a.txt", "text": "`+strings.Repeat("x", 1990)+`END"}`), tool("Odd", `[1]`))
-	check(t, []expectation{
+	return []expectation{
 		{name: "any call", criterion: of(func(c *tasks.CommandExecuted) {}), where: where, score: 1, details: "5 matching calls"},
 		{name: "tool", criterion: of(func(c *tasks.CommandExecuted) { c.ToolName = "Bash" }), where: where, score: 1, details: "3 matching calls"},
 		{name: "tool is exact", criterion: of(func(c *tasks.CommandExecuted) { c.ToolName = "bash" }), where: where},
@@ -150,24 +152,28 @@ func TestCommandExecuted(t *testing.T) {
 		{name: "must not run", criterion: of(func(c *tasks.CommandExecuted) { c.CommandPattern, c.MinCount, c.MaxCount = "rm -rf", 0, number(0) }), where: where, score: 1},
 		{name: "no trajectory", criterion: pattern("a"), err: "no trajectory"},
 		{name: "bad pattern", criterion: pattern("("), where: where, err: "Invalid regular expression"},
-	})
+	}
 }
 
-func TestCommandsEfficiency(t *testing.T) {
+func TestCommandsEfficiency(t *testing.T) { check(t, commandsEfficiencyTable()) }
+
+func commandsEfficiencyTable() []expectation {
 	expected := &tasks.CommandsEfficiency{Base: common(tasks.TypeCommandsEfficiency), ExpectedCommands: 2}
-	check(t, []expectation{
+	return []expectation{
 		{name: "none", criterion: expected, where: calls(), score: 1},
 		{name: "fewer", criterion: expected, where: calls(bash("a", "")), score: 1},
 		{name: "more", criterion: expected, where: calls(bash("a", ""), bash("a", ""), bash("a", ""), tool("Read", "{}")), score: 0.5},
 		{name: "no trajectory", criterion: expected, err: "no trajectory"},
-	})
+	}
 }
 
-func TestSkillTriggered(t *testing.T) {
+func TestSkillTriggered(t *testing.T) { check(t, skillTriggeredTable()) }
+
+func skillTriggeredTable() []expectation {
 	of := func(name, expected string) *tasks.SkillTriggered {
 		return &tasks.SkillTriggered{Base: common(tasks.TypeSkillTriggered), SkillName: name, ExpectedSkill: expected}
 	}
-	check(t, []expectation{
+	return []expectation{
 		{name: "tool", criterion: of("pdf", "pdf"), where: calls(tool("Skill", `{"skill": "pdf"}`)), score: 1},
 		{name: "tool with a plugin", criterion: of("pdf", "pdf"), where: calls(tool("Skill", `{"skill": "office:pdf"}`)), score: 1},
 		{name: "another skill", criterion: of("pdf", "pdf"), where: calls(tool("Skill", `{"skill": "pdf2"}`))},
@@ -178,7 +184,7 @@ func TestSkillTriggered(t *testing.T) {
 		{name: "used and not expected", criterion: of("pdf", ""), where: calls(tool("Skill", `{"skill": "pdf"}`)), details: "expected: no"},
 		{name: "name that no path can have", criterion: of("p.f", "p.f"), where: calls(tool("Read", `{"file": "skills/p.f/x"}`))},
 		{name: "no trajectory", criterion: of("pdf", "pdf"), err: "no trajectory"},
-	})
+	}
 }
 
 func TestCLICalled(t *testing.T) { check(t, cliCalledTable()) }

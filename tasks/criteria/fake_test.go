@@ -101,7 +101,7 @@ func (c *fakeCell) find(name string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", criteria.ErrIO
+	return "", criteria.ErrNotExist // a loop of links
 }
 
 func (c *fakeCell) Stat(_ context.Context, name string) (criteria.File, error) {

@@ -41,6 +41,7 @@ func tree() criteria.Surroundings {
 	cell.add("fifo", fakeFile{kind: criteria.Other}).add("device", fakeFile{kind: criteria.Other})
 	cell.add("out", fakeFile{kind: criteria.Symlink, target: "/etc/passwd"}).add("up", fakeFile{kind: criteria.Symlink, target: "../../../etc/passwd"})
 	cell.add("etc", fakeFile{kind: criteria.Symlink, target: "/etc"})
+	cell.add("loop", fakeFile{kind: criteria.Symlink, target: "loop"})
 	cell.add("dangling", fakeFile{kind: criteria.Symlink, target: "nowhere"}).add("in", fakeFile{kind: criteria.Symlink, target: "a.txt"})
 	cell.add("dirlink", fakeFile{kind: criteria.Symlink, target: "sub"}).add("abs", fakeFile{kind: criteria.Symlink, target: sandbox + "/a.txt"})
 	cell.add("denied.txt", fakeFile{kind: criteria.Regular, fails: criteria.ErrDenied}).add("broken.txt", fakeFile{kind: criteria.Regular, fails: criteria.ErrIO})
@@ -66,6 +67,9 @@ func fileExistsTable(where criteria.Surroundings) []expectation {
 		{name: "link inside", criterion: exists("in"), where: where, score: 1},
 		{name: "absolute link inside", criterion: exists("abs"), where: where, score: 1},
 		{name: "dangling link", criterion: exists("dangling"), where: where},
+		{name: "link to itself", criterion: exists("loop"), where: where},
+		{name: "below a link to itself", criterion: exists("loop/*"), where: where},
+		{name: "glob among links to themselves", criterion: exists("**/l[a-o]*/*"), where: where},
 		{name: "absolute path inside", criterion: exists(sandbox + "/a.txt"), where: where, score: 1},
 		{name: "absolute path outside", criterion: exists("/etc/passwd"), where: where, author: "outside of the sandbox"},
 		{name: "absolute path outside that is missing", criterion: exists("/etc/none"), where: where},

@@ -185,6 +185,10 @@ func (j *judging) text(ctx context.Context, files Files, name string) (string, e
 	return python.Newlines(text), nil
 }
 
+func isDirectory(name string) error {
+	return troublef("IsADirectoryError", "[Errno 21] Is a directory: '%s'", name)
+}
+
 // read reads a regular file of at most MaxFile bytes.
 func read(ctx context.Context, files Files, name string) ([]byte, error) {
 	data, err := files.Read(ctx, name, MaxFile)
@@ -193,7 +197,7 @@ func read(ctx context.Context, files Files, name string) ([]byte, error) {
 	}
 	if errors.Is(err, ErrNotRegular) {
 		if file, statErr := files.Stat(ctx, name); statErr == nil && file.Type == Directory {
-			return nil, troublef("IsADirectoryError", "[Errno 21] Is a directory: '%s'", name)
+			return nil, isDirectory(name)
 		}
 	}
 	return nil, fileTrouble(err, name)

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"podgrade/tasks"
 	"podgrade/tasks/criteria"
@@ -28,7 +30,8 @@ type questionnaire struct {
 	Questions []question              `json:"questions"`
 }
 
-// questionFile is one file of the workspace.
+// questionFile is one file of the workspace. One of no known kind is a pipe, or
+// a device where that is its name.
 type questionFile struct {
 	Kind   criteria.FileType `json:"kind"`
 	Data   []byte            `json:"data,omitempty"`
@@ -42,7 +45,9 @@ type question struct {
 	Name      string          `json:"name"`
 	Criterion json.RawMessage `json:"criterion"` // as a record holds it
 	// OnHost: the answer does not depend on where the workspace lies.
-	OnHost bool             `json:"on_host"`
+	OnHost bool `json:"on_host"`
+	// Calls are what the agent did, as a record holds it.
+	Calls  []criteria.Call  `json:"calls,omitempty"`
 	Result *criteria.Result `json:"result,omitempty"`
 	// Author is the reason of an author error, in place of a result.
 	Author string `json:"author,omitempty"`
@@ -54,12 +59,18 @@ type question struct {
 // TestQuestionsAreThoseOfTheTables keeps the file up to date.
 func TestQuestionsAreThoseOfTheTables(t *testing.T) {
 	sheet := questionnaire{Files: map[string]questionFile{}, Questions: questions(t)}
-	if len(sheet.Questions) < 150 {
+	if len(sheet.Questions) < 300 {
 		t.Errorf("the tables give only %d questions", len(sheet.Questions))
 	}
+	taken := map[*fakeCell]bool{}
 	for i := range sheet.Questions {
 		sheet.Questions[i].answer(t)
-		for name, file := range sheet.Questions[i].where.Cell.(*fakeCell).files {
+		cell := sheet.Questions[i].where.Cell.(*fakeCell)
+		if taken[cell] {
+			continue // a tree with a very large file in it
+		}
+		taken[cell] = true
+		for name, file := range cell.files {
 			sheet.Files[name] = asked(file)
 		}
 	}
@@ -105,23 +116,27 @@ func asked(file fakeFile) questionFile {
 	return out
 }
 
-// endless is the pattern of the cases that end by a time-out of the search,
-// which a grade does not shorten.
+// endless is the pattern of the cases that end by a time-out of the search.
 const endless = "(a|aa|a?a)+$"
+
+// patience is the time-out of searches, here and in the grades of real places.
+const patience = 200 * time.Millisecond
 
 // questions are those of the tables that a record can hold and that do not
 // depend on a fault of the cell in memory.
 func questions(t *testing.T) (list []question) {
 	t.Helper()
 	known := realTree()
-	for _, table := range [][]expectation{fileExistsTable(known), fileContainsTable(known), fileMatchesRegexTable(known), fileCheckTable(known)} {
+	tables := [][]expectation{fileExistsTable(known), fileContainsTable(known), fileMatchesRegexTable(known), fileCheckTable(known), pathRows(t, pathTree(known))}
+	for _, table := range tables {
 		for _, row := range table {
-			if row.where.Cell == known.Cell && !ofFaults(row) {
+			_, compares := row.criterion.(*tasks.ReferenceComparison) // with another image and a reference
+			if row.where.Cell == known.Cell && !ofFaults(row) && !compares {
 				list = append(list, question{Name: row.name, criterion: row.criterion, OnHost: !ofPlaces(row), where: known})
 			}
 		}
 	}
-	for _, table := range [][]expectation{classificationMatchTable(), jsonCheckTable(), cliCalledTable()} {
+	for _, table := range [][]expectation{classificationMatchTable(), jsonCheckTable(), cliCalledTable(), endlessTable()} {
 		for _, row := range table {
 			list = append(list, below(fmt.Sprintf("case-%03d", len(list)), row))
 		}
@@ -131,38 +146,73 @@ func questions(t *testing.T) (list []question) {
 			list = append(list, q)
 		}
 	}
+	for _, table := range [][]expectation{commandExecutedTable(), commandsEfficiencyTable(), skillTriggeredTable()} {
+		for _, row := range table {
+			if q, ok := ofTrajectory(row); ok {
+				list = append(list, q)
+			}
+		}
+	}
 	kept := list[:0]
 	for _, q := range list {
-		if q.record() && !strings.Contains(string(q.Criterion), jsonText(endless)) {
+		if q.record(t) {
 			kept = append(kept, q)
 		}
 	}
 	return kept
 }
 
-func jsonText(s string) string {
-	text, _ := json.Marshal(s)
-	return strings.Trim(string(text), `"`)
+// endlessTable are searches that would go on for ever, one of each criterion
+// that searches a file.
+func endlessTable() []expectation {
+	text := strings.Repeat("a", 60) + "b"
+	where := criteria.Surroundings{Cell: newCell(map[string]string{"back.txt": text, "back.json": `"` + text + `"`}), RegexTimeout: patience}
+	return []expectation{
+		{name: "file_matches_regex backtracks for ever", criterion: matches("back.txt", endless, true, 0), where: where, err: "TimeoutError"},
+		{name: "file_matches_regex backtracks for ever, must not match", criterion: matches("back.txt", endless, false, 0), where: where, err: "TimeoutError"},
+		{name: "file_check backtracks for ever", where: where, err: "TimeoutError", criterion: &tasks.FileCheck{
+			Base: common(tasks.TypeFileCheck), Path: "back.txt", Patterns: []tasks.FilePattern{{Pattern: endless, MustMatch: true}}}},
+		{name: "json_check backtracks for ever", where: where, details: "0 of 1", criterion: &tasks.JSONCheck{
+			Base: common(tasks.TypeJSONCheck), Path: "back.json", Assertions: []tasks.JSONAssertion{{Expression: "@", Operator: tasks.OpRegex, Expected: endless}}}},
+	}
 }
 
-// realTree is the tree of the tables without what cannot be made: faults, and
-// a device.
+func TestSearchesThatBacktrackForEver(t *testing.T) { check(t, endlessTable()) }
+
+// ofTrajectory makes a case about what the agent did one that a record can
+// hold: it always has a trajectory, of calls whose parameters are an object.
+func ofTrajectory(row expectation) (question, bool) {
+	if row.where.Trajectory == nil {
+		return question{}, false
+	}
+	row.where.Cell = newCell(nil)
+	q := question{Name: row.name, OnHost: true, criterion: row.criterion, where: row.where, Calls: []criteria.Call{}}
+	for _, call := range row.where.Trajectory.Turns[0].Calls {
+		if call.Parameters[0] == '{' {
+			q.Calls = append(q.Calls, call)
+		}
+	}
+	q.where.Trajectory = &criteria.Trajectory{Turns: []criteria.Turn{{Calls: q.Calls}}}
+	return q, true
+}
+
+// realTree is the tree of the tables without what cannot be made: faults.
 func realTree() criteria.Surroundings {
 	where := tree()
 	cell := where.Cell.(*fakeCell)
 	for name, file := range cell.files {
-		if file.fails != nil && !errors.Is(file.fails, criteria.ErrDenied) || name == "device" {
+		if file.fails != nil && !errors.Is(file.fails, criteria.ErrDenied) {
 			delete(cell.files, name)
 		}
 	}
-	where.RegexTimeout = 0
+	where.RegexTimeout = patience
 	return where
 }
 
 // ofFaults tells whether a case is about a file that realTree does not have.
 func ofFaults(row expectation) bool {
 	text, _ := json.Marshal(row.criterion)
-	for _, name := range []string{"device", "broken.txt", "huge.txt", "lost.txt"} {
+	for _, name := range []string{"broken.txt", "huge.txt", "lost.txt"} {
 		if strings.Contains(string(text), `"`+name+`"`) {
 			return true
 		}
@@ -197,8 +247,16 @@ func below(dir string, row expectation) question {
 		}
 		return path.Join(dir, name)
 	}
-	q := question{Name: row.name, OnHost: true, where: criteria.Surroundings{Cell: moved}}
+	q := question{Name: row.name, OnHost: true, where: criteria.Surroundings{Cell: moved, RegexTimeout: patience}}
 	switch c := row.criterion.(type) {
+	case *tasks.FileMatchesRegex:
+		copied := *c
+		copied.Path = in(c.Path)
+		q.criterion = &copied
+	case *tasks.FileCheck:
+		copied := *c
+		copied.Path = in(c.Path)
+		q.criterion = &copied
 	case *tasks.ClassificationMatch:
 		copied := *c
 		copied.Path = in(c.Path)
@@ -245,25 +303,75 @@ func octal(text []byte) string {
 
 // record makes the question one about the criterion as a record holds it; it
 // tells whether one can: what is refused at load never meets a cell.
-func (q *question) record() bool {
-	file, err := tasks.Load(byod)
+func (q *question) record(t *testing.T) bool {
+	t.Helper()
+	task := *smokeTask(t)
+	task.SuccessCriteria = tasks.Criteria{q.criterion}
+	whole, err := task.MarshalJSON()
 	if err != nil {
 		return false
 	}
-	file.Task.SuccessCriteria = tasks.Criteria{q.criterion}
-	whole, err := file.Task.MarshalJSON()
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(whole))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		t.Fatal(err)
+	}
+	// The tables leave out what a task file has by default.
+	q.Criterion = q.written(t, withoutNulls(fields["success_criteria"].([]any)[0]))
+	fields["success_criteria"] = []any{q.Criterion}
+	recorded, err := tasks.FromRecord(q.written(t, fields))
 	if err != nil {
 		return false
 	}
-	var fields struct {
-		Criteria []json.RawMessage `json:"success_criteria"`
-	}
-	task, err := tasks.FromRecord(whole)
-	if err != nil || json.Unmarshal(whole, &fields) != nil {
-		return false
-	}
-	q.Criterion, q.criterion = fields.Criteria[0], task.SuccessCriteria[0]
+	q.criterion = recorded.SuccessCriteria[0]
 	return true
+}
+
+// smokeTask is the task whose criteria are replaced.
+func smokeTask(t *testing.T) *tasks.Task {
+	t.Helper()
+	loadSmoke.Do(func() { smoke, smokeFault = tasks.Load(byod) })
+	if smokeFault != nil {
+		t.Fatal(smokeFault)
+	}
+	return smoke.Task
+}
+
+var (
+	loadSmoke  sync.Once
+	smoke      *tasks.File
+	smokeFault error
+)
+
+func (q *question) written(t *testing.T, value any) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.TrimSpace(text.Bytes())
+}
+
+// withoutNulls takes out keys that are null, where null is no value.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if inner == nil && key != "expected" {
+				delete(value, key)
+				continue
+			}
+			value[key] = withoutNulls(inner)
+		}
+	case []any:
+		for i := range value {
+			value[i] = withoutNulls(value[i])
+		}
+	}
+	return value
 }
 
 const byod = "../testdata/coder-eval/tasks/byod_smoke_test.yaml"

@@ -42,7 +42,7 @@ func (j *judging) referenceComparison(ctx context.Context, c *tasks.ReferenceCom
 	if j.where.Reference == nil {
 		return outcome{}, misusef("the task has no reference directory; set reference.directory")
 	}
-	file, err := j.one(ctx, c.AgentFile)
+	file, err := j.oneSource(ctx, c.AgentFile)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -69,6 +69,30 @@ func (j *judging) referenceComparison(ctx context.Context, c *tasks.ReferenceCom
 	p.line(fmt.Sprintf("Similarity by %s: %.3f, needed: %.3f.", c.ComparisonMethod, ratio, c.SimilarityThreshold), "", nil)
 	p.scores = append(p.scores, ratio)
 	return p.outcome(), nil
+}
+
+// maxSource is the largest source that is compared, in bytes: python3 makes many
+// times its size of it, in the memory of the cell.
+const maxSource = 8 << 20
+
+// oneSource is one for a file that a command opens, which would wait at a pipe.
+func (j *judging) oneSource(ctx context.Context, name string) (subject, error) {
+	source, err := j.one(ctx, name)
+	if err != nil {
+		return subject{}, err
+	}
+	file, err := j.where.Cell.Stat(ctx, source.name)
+	switch {
+	case err != nil:
+		return subject{}, fileTrouble(err, source.name)
+	case file.Type == Directory:
+		return subject{}, isDirectory(source.name)
+	case file.Type != Regular:
+		return subject{}, fileTrouble(ErrNotRegular, source.name)
+	case file.Size > maxSource:
+		return subject{}, troublef("OverflowError", "the source is too large to be compared, %d bytes and at most %d: '%s'", file.Size, int64(maxSource), source.name)
+	}
+	return source, nil
 }
 
 // referenceFile finds the reference file and gives its path in the cell.
