@@ -206,3 +206,9 @@ func TestABuildNamesWhatItLacks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A step of a build has loopback and no other interface, and no route.
+func TestStepsOfABuildHaveNoNetwork(t *testing.T) {
+	i := built(t, "localhost/podgrade-test/built:network", "RUN sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d ' ' >/net; wc -l </proc/net/route >>/net\n", map[string]string{})
+	want(t, open(t, i, nil), "cat /net", "lo\n1\n")
+}
