@@ -333,8 +333,16 @@ success_criteria:
 
 // TestExamplesOnPodmansEngine: a verdict never depends on the engine.
 func TestExamplesOnPodmansEngine(t *testing.T) {
-	b := newBench(t, isolation.EnginePodman, testimages.Busybox(), testimages.BusyboxAs("grader"))
-	for _, name := range []string{"template", "pre-run", "record-cli", "non-root", "working-dir"} {
+	images, names := []testimages.Image{testimages.Busybox(), testimages.BusyboxAs("grader")}, []string{"template", "pre-run", "record-cli", "non-root", "working-dir"}
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		images, names = append(images, testimages.Workbench(), testimages.Toolbox()), nil
+		for _, example := range examples {
+			names = append(names, example.name)
+		}
+	}
+	b := newBench(t, isolation.EnginePodman, images...)
+	b.options.DefaultImage = testimages.Busybox().Reference
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			b := *b
 			b.t = t
