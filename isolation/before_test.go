@@ -145,12 +145,12 @@ var changes = []change{
 	{name: "another owner", do: "echo x >/opt/o && chown 4:5 /opt/o", see: "stat -c %u:%g /opt/o", rooted: true},
 	{name: "a device", do: "mknod /opt/null c 1 3 2>/dev/null; test ! -e /opt/null", see: "ls /opt/null 2>&1 || true", rooted: true},
 	{name: "a device of no number", do: "mknod /opt/zero c 0 0 2>/dev/null; test ! -e /opt/zero", see: "ls /opt/zero 2>&1 || true", rooted: true},
-	{name: "a line of /etc/hosts", do: "echo 192.0.2.1 made.up >>/etc/hosts", see: "true", rooted: true, not: "/etc/hosts: every cell has its own"},
+	{name: "a line of /etc/hosts", do: "echo 192.0.2.1 made.up >>/etc/hosts; chown 4:5 /etc/hosts; chmod 640 /etc/hosts", see: "chown 0:0 /etc/hosts; cat /etc/hosts; chown 4:5 /etc/hosts; stat -c '%u:%g %a %s %Y' /etc/hosts", rooted: true},
 	{name: "another name of a host", do: "echo other >/etc/hostname", see: "true", rooted: true, not: "/etc/hostname: every cell has its own"},
 }
 
-// TestWhatIsCarried: each kind of change is there in the grade, with its owner, or
-// is said not to be carried.
+// TestWhatIsCarried: each kind of change is there in the grade by either engine,
+// with its owner, or is said not to be carried.
 func TestWhatIsCarried(t *testing.T) {
 	const image = "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib && chown -R %[1]s:%[1]s /opt\nVOLUME /data\nUSER %[1]s\n"
 	for _, user := range []string{"0", "1000"} {
@@ -177,12 +177,62 @@ func TestWhatIsCarried(t *testing.T) {
 			if slices.Sort(not); !slices.Equal(state.NotCarried, not) {
 				t.Errorf("not carried: %q, want %q", state.NotCarried, not)
 			}
-			grade := openOn(t, host(t), graded(t, o, state.DiffID))
+			if carries := slices.Contains(state.Changed, "/etc/hosts"); carries != (user == "0") {
+				t.Errorf("changed: %q", state.Changed)
+			}
+			g := graded(t, o, state.DiffID)
+			grade := openOn(t, host(t), g)
+			g.Engine = isolation.EnginePodman
+			contained := openOn(t, host(t), g)
 			for _, c := range changes {
 				before, made := seen[c.name]
-				if after := sh(t, grade, c.see).out; made && after != before {
-					t.Errorf("%s: the agent saw\n%s\nthe grade sees\n%s", c.name, before, after)
+				for _, place := range []isolation.Cell{grade, contained} {
+					if after := sh(t, place, c.see).out; made && after != before {
+						t.Errorf("%s: the agent saw\n%s\nthe grade by %s sees\n%s", c.name, before, place.Made().Engine, after)
+					}
 				}
+			}
+		})
+	}
+}
+
+// What was written into /etc/hosts is there when a command has ended its cell, in
+// the layer of before the agent, and where the image has none and /etc is new.
+func TestAnEditOfHostsIsKept(t *testing.T) {
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) {
+			o := executeOrder(t, built(t, "localhost/podgrade-test/built:no-hosts", "RUN rm -f /etc/hosts; rmdir /etc 2>/dev/null || true\n", map[string]string{}))
+			o.Engine = engine
+			withDockerCapabilities(&o)
+			c := openOn(t, host(t), o)
+			want(t, c, "echo 192.0.2.1 before >>/etc/hosts", "")
+			before, err := c.KeepBefore(ctx(t))
+			if err != nil || !slices.Equal(before.Changed, []string{"/etc/hosts"}) {
+				t.Fatalf("%+v, %v", before, err)
+			}
+			want(t, c, "echo 192.0.2.2 after >>/etc/hosts", "")
+			if engine == isolation.EngineBundle {
+				isolation.EndBy(c)
+			}
+			want(t, c, "grep -c 192.0.2 /etc/hosts", "2\n")
+			after := settle(t, c, isolation.Settle{KeepState: true}).State
+			for id, want := range map[string]string{before.DiffID: "before\n", after.DiffID: "before\nafter\n"} {
+				g := graded(t, o, id)
+				grade := openOn(t, host(t), g)
+				if got := sh(t, grade, "grep 192.0.2 /etc/hosts | cut -d' ' -f2").out; got != want {
+					t.Errorf("the grade sees %q, want %q", got, want)
+				}
+				if engine == isolation.EngineBundle {
+					isolation.EndBy(grade)
+					if got := sh(t, grade, "grep 192.0.2 /etc/hosts | cut -d' ' -f2").out; got != want {
+						t.Errorf("made again it sees %q, want %q", got, want)
+					}
+				}
+			}
+			large := openOn(t, host(t), executeOrderLike(t, o))
+			want(t, large, "head -c 1100000 /dev/zero >>/etc/hosts", "")
+			if state := settle(t, large, isolation.Settle{KeepState: true}).State; len(state.NotCarried) != 1 || !strings.HasPrefix(state.NotCarried[0], "/etc/hosts: it is too large") {
+				t.Errorf("not carried: %q", state.NotCarried)
 			}
 		})
 	}

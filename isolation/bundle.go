@@ -189,11 +189,14 @@ func (c *cell) specification(facts *worker.RootFacts) (*specs.Spec, []byte, erro
 	return spec, raw, nil
 }
 
+// hostsFile is one of worker.EtcFiles.
+const hostsFile = "hosts"
+
 // etcContent is what the files of worker.EtcFiles hold.
 func (c *cell) etcContent() map[string]string {
 	hostname := c.order.Plan.HostnameOrDefault()
 	return map[string]string{
-		"hosts":       fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
+		hostsFile:     fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname),
 		"hostname":    hostname + "\n",
 		"resolv.conf": resolver(c.order.Plan.Network),
 	}
@@ -209,17 +212,25 @@ func (c *cell) etcFiles() ([]oci.Bind, error) {
 	var binds []oci.Bind
 	for _, name := range worker.EtcFiles {
 		path := filepath.Join(dir, name)
+		binds = append(binds, oci.Bind{Source: path, Destination: "/etc/" + name})
+		// An execute cell that a command ended goes on with what it had.
+		if _, err := os.Lstat(path); err == nil && c.order.Create {
+			continue
+		}
 		if err := errors.Join(writeForEveryone(path, files[name]), c.host.privilege.own(path)); err != nil {
 			return nil, err
 		}
-		binds = append(binds, oci.Bind{Source: path, Destination: "/etc/" + name})
 	}
 	return binds, nil
 }
 
 // writeForEveryone writes a file that the cell's user can read, whatever the
-// caller's umask is.
+// caller's umask is, in the place of one that an earlier start of the cell may
+// have given to somebody else.
 func writeForEveryone(path, content string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		return err
 	}

@@ -63,7 +63,9 @@ func (c *cell) applyState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.host.worker.do(ctx, worker.Request{Op: worker.OpApply, Mounted: dir, Root: &worker.Root{State: c.host.stateDir(c.order.State)}})
+	_, err = c.host.worker.do(ctx, worker.Request{
+		Op: worker.OpApply, Mounted: dir, Root: &worker.Root{State: c.host.stateDir(c.order.State)}, Etc: worker.EtcDir(c.host.run.dir, c.name),
+	})
 	return errors.Join(err, release())
 }
 

@@ -110,6 +110,7 @@ func (c *cell) keepState(ctx context.Context, r worker.Request) (StateLayer, err
 		return StateLayer{Problem: problem}, nil
 	}
 	pin := c.order.Image.Pin
+	r.Hosts = c.etcContent()[hostsFile]
 	r.Cell, r.Pin, r.SearchPath, r.Root = c.name, pin.String(), c.order.Image.searchPath(), &worker.Root{Layers: c.order.Image.Layers}
 	reply, err := c.host.worker.do(ctx, r)
 	var failed *workerError
@@ -135,6 +136,9 @@ func (c *cell) stateLayer(made *worker.StateMade) StateLayer {
 		DiffID: made.DiffID, Bytes: made.Bytes, Changed: made.Changed, Deleted: made.Deleted, More: made.More,
 		Replaced: made.Replaced, NotCarried: c.etcEdits(),
 	}
+	if made.HostsLost {
+		s.NotCarried = append([]string{"/etc/hosts: it is too large, or /etc is no directory"}, s.NotCarried...)
+	}
 	for _, socket := range made.Pruned.Sockets {
 		s.NotCarried = append(s.NotCarried, socket+": a socket, whose process is gone")
 	}
@@ -145,9 +149,12 @@ func (c *cell) stateLayer(made *worker.StateMade) StateLayer {
 }
 
 // etcEdits names the files of /etc that a cell has of ours and that were written
-// to: a grade's cell has its own.
+// to: a grade's cell has its own, but for hosts, which the layer carries.
 func (c *cell) etcEdits() (edited []string) {
 	for name, content := range c.etcContent() {
+		if name == hostsFile {
+			continue
+		}
 		text, err := readHead(filepath.Join(worker.EtcDir(c.host.run.dir, c.name), name), len(content)+1)
 		if err != nil || string(text) != content {
 			edited = append(edited, "/etc/"+name+": every cell has its own")

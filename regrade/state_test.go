@@ -80,19 +80,19 @@ func TestStatePolicies(t *testing.T) {
 func TestWhatChangedIsListed(t *testing.T) {
 	b := newBench(t, isolation.EngineBundle, testimages.Busybox())
 	agent := `mkdir -p /opt/x /usr/local/bin; echo 1 >/opt/one; cp /bin/busybox /usr/local/bin/mine; rm /bin/wc; echo a >"/opt/two
-lines"; echo x >>/etc/hosts; i=0; while [ $i -lt 210 ]; do i=$((i+1)); echo x >/opt/x/n$i; done`
+lines"; echo x >>/etc/hosts; echo x >/etc/hostname; i=0; while [ $i -lt 210 ]; do i=$((i+1)); echo x >/opt/x/n$i; done`
 	r := b.executes(load(t, write(t, stateTask("auto", "", agent, "true"), nil), tasks.Request{}))
 	info := r.Record.Environment
 	lines := strings.Split(info.Text(record.StateChanges), "\n")
-	for _, want := range []string{"C  /opt/one", "C! /usr/local/bin/mine", "D! /bin/wc"} {
+	for _, want := range []string{"C  /opt/one", "C! /usr/local/bin/mine", "C! /etc/hosts", "D! /bin/wc"} {
 		if !strings.Contains(info.Text(record.StateChanges)+"\n", want+"\n") {
 			t.Errorf("%q is not in %q", want, lines)
 		}
 	}
-	if len(lines) != 201 || lines[200] != "and 14 more" || string(info.Value(record.StateChanged)) != "214" {
+	if len(lines) != 201 || lines[200] != "and 15 more" || string(info.Value(record.StateChanged)) != "215" {
 		t.Errorf("%d lines, the last %q, of %s", len(lines), lines[len(lines)-1], info.Value(record.StateChanged))
 	}
-	if got := info.Text(record.StateNotCarried); !strings.HasPrefix(got, "/etc/hosts: ") {
+	if got := info.Text(record.StateNotCarried); !strings.HasPrefix(got, "/etc/hostname: ") {
 		t.Errorf("not carried: %q", got)
 	}
 	if regrade.FollowsSchema(t, r.file(record.TaskFile)); r.grades().Status != record.Success {

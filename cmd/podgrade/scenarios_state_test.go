@@ -49,44 +49,56 @@ success_criteria:
 }
 
 // TestWhatAnAgentInstalls: execute and evaluate come to what run does, criterion
-// by criterion, for all that an agent can change in its system.
+// by criterion, for all that an agent can change in its system: by both engines,
+// with both users, and where the archive of a row was imported.
 func TestWhatAnAgentInstalls(t *testing.T) {
 	const criteria = `success_criteria:
-  - {type: run_command, command: "%sbusybox-mine echo works", expected_stdout: works, description: the installed program}
+  - {type: run_command, command: "/usr/local/bin/busybox-mine echo works", expected_stdout: works, description: the installed program}
+  - {type: run_command, command: "busybox-mine echo works", expected_stdout: works, description: found by its name}
   - {type: run_command, command: "cat /var/lib/mine/data /data/mine", expected_stdout: "lib\nvolume", description: what lies in /var/lib and in the volume}
-  - {type: run_command, command: "cat owners.txt; stat -c %%u:%%g /var/lib/mine /data/mine | diff - owners.txt", description: the owners are the same}
-  - {type: run_command, command: "test ! -e /srv/doomed", description: what was deleted is gone}
-  - {type: run_command, command: "%s", description: a new user}
-  - {type: run_command, command: "grep -q made.up /etc/hosts", description: a name of a host}
+  - {type: run_command, command: "stat -c %%n:%%u:%%g:%%a:%%y $(cat installed) | diff - owners.txt >&2 && wc -l <owners.txt", expected_stdout: "5", description: "owners, modes and times are the same"}
+  - {type: run_command, command: "test ! -e /usr/lib/system.conf && ls /usr/lib/kept.conf", description: what was deleted is gone and nothing else}
+  - {type: run_command, command: "%s", description: the users}
+  - {type: run_command, command: "%s", description: the names of hosts}
 `
-	const left = "mkdir /var/lib/mine; echo lib >/var/lib/mine/data; echo volume >/data/mine; stat -c %u:%g /var/lib/mine /data/mine >owners.txt; rm /srv/doomed; "
-	for _, c := range []struct{ user, agent, program, newUser string }{
-		{"0", left + "mkdir -p /usr/local/bin; cp /bin/busybox /usr/local/bin/busybox-mine; echo 'new:x:77:77::/:/bin/sh' >>/etc/passwd; echo 192.0.2.1 made.up >>/etc/hosts", "/usr/local/bin/", "grep -q ^new: /etc/passwd"},
-		{"1000", left + "mkdir -p /opt/bin; cp /bin/busybox /opt/bin/busybox-mine", "/opt/bin/", "true"},
+	const left = "mkdir /var/lib/mine; echo lib >/var/lib/mine/data; echo volume >/data/mine; cp /bin/busybox /usr/local/bin/busybox-mine; rm /usr/lib/system.conf; "
+	const noted = "echo /var/lib/mine /var/lib/mine/data /data/mine /usr/local/bin/busybox-mine /usr/lib >installed; stat -c %n:%u:%g:%a:%y $(cat installed) >owners.txt"
+	for _, c := range []struct{ user, agent, users, hosts, replaced, imported string }{
+		{"0", "echo 'new:x:77:77::/:/bin/sh' >>/etc/passwd; chown new /var/lib/mine/data; echo 192.0.2.1 made.up >>/etc/hosts; ", "grep -q ^new: /etc/passwd && test $(stat -c %U /var/lib/mine/data) = new", "grep -q made.up /etc/hosts", "/etc/passwd,/usr/lib/system.conf", isolation.EnginePodman},
+		{"1000", "! echo x >>/etc/passwd; ! echo x >>/etc/hosts; ", "test $(id -u) = 1000 && test -O /var/lib/mine/data && test -O /usr/local/bin/busybox-mine", "! grep -q x$ /etc/hosts", "/usr/lib/system.conf", isolation.EngineBundle},
 	} {
-		t.Run("user "+c.user, func(t *testing.T) {
-			s := newScene(t)
-			name := builtName(t, "installs-"+c.user)
-			s.write("context/Dockerfile", fmt.Sprintf("FROM %s\nRUN mkdir -p /data /srv /opt /var/lib && touch /srv/doomed && chmod 777 /data /srv /opt /var/lib\nVOLUME /data\nUSER %s\n", sceneImage(t), c.user))
-			s.podgrade(0, "images", "build", "--file", "context/Dockerfile", "--tag", name, "context")
-			s.write("task.yaml", strings.Replace(sceneTask(t, c.agent, fmt.Sprintf(criteria, c.program, c.newUser)), sceneImage(t), name, 1))
-			s.podgrade(1, "run", "task.yaml", "--run-dir", "one")
-			s.podgrade(0, "execute", "task.yaml", "--run-dir", "two")
-			s.podgrade(1, "evaluate", "two/"+sceneRow, trusting)
-			one, two := s.read("one/"+sceneRow, record.TaskFile), s.read("two/"+sceneRow, record.TaskFile)
-			if one.verdict() != two.verdict() {
-				t.Errorf("run:\n%s\nevaluate:\n%s", one.verdict(), two.verdict())
-			}
-			for i, result := range one.Results {
-				// The edit of /etc/hosts is the one that is said not to be carried.
-				if passed := result["score"].(json.Number) == "1.0" || result["score"].(json.Number) == "1"; passed != (i < 5) {
-					t.Errorf("criterion %d: %v", i+1, result)
+		builder, name := newScene(t), builtName(t, "installs-"+c.user)
+		builder.write("context/Dockerfile", fmt.Sprintf("FROM %s\nRUN mkdir -p /data /usr/lib /usr/local/bin /var/lib && touch /usr/lib/system.conf /usr/lib/kept.conf && chmod 777 /data /usr/lib /usr/local/bin /var/lib\nVOLUME /data\nUSER %s\n", sceneImage(t), c.user))
+		builder.podgrade(0, "images", "build", "--file", "context/Dockerfile", "--tag", name, "context")
+		for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+			t.Run("user "+c.user+" by "+engine, func(t *testing.T) {
+				s := newScene(t)
+				s.write("tasks/t.yaml", strings.Replace(sceneTask(t, left+c.agent+noted, fmt.Sprintf(criteria, c.users, c.hosts)), sceneImage(t), name, 1))
+				s.podgrade(0, "run", "tasks/t.yaml", "--run-dir", "one", "--engine", engine)
+				s.podgrade(0, "execute", "tasks/t.yaml", "--run-dir", "two", "--engine", engine)
+				if engine == isolation.EngineBundle {
+					s.podgrade(0, "export", "two/"+sceneRow, "-o", "row.tar", "--allow-recorded-paths")
 				}
-			}
-			if said := fmt.Sprint(one.Info[record.StateNotCarried]); (c.user == "0") != strings.Contains(said, "/etc/hosts") {
-				t.Errorf("not carried: %s", said)
-			}
-		})
+				s.podgrade(0, "evaluate", "two/"+sceneRow, trusting, "--engine", engine)
+				one, two := s.is("one/"+sceneRow, "SUCCESS", 1), s.read("two/"+sceneRow, record.TaskFile)
+				if one.verdict() != two.verdict() || len(one.Results) != 7 {
+					t.Errorf("run:\n%s\nevaluate:\n%s", one.verdict(), two.verdict())
+				}
+				if said := one.Info[record.StateNotCarried]; said != nil || one.Info[record.State] != record.StateKept || !slices.Equal(one.stamps(), []string{"graded_with_replaced_tools=" + c.replaced}) {
+					t.Errorf("state %v, not carried: %v, stamps %v", one.Info[record.State], said, one.stamps())
+				}
+				if engine != isolation.EngineBundle {
+					return
+				}
+				elsewhere := t.TempDir()
+				t.Cleanup(func() { s.removesStates(elsewhere) })
+				s.podgrade(0, "import", "row.tar", "-o", "three", "--scratch", elsewhere)
+				s.podgrade(0, "evaluate", "three", trusting, "--engine", c.imported, "--scratch", elsewhere)
+				if three := s.read("three/"+sceneRow, record.TaskFile); three.verdict() != one.verdict() {
+					t.Errorf("run:\n%s\nimported:\n%s", one.verdict(), three.verdict())
+				}
+			})
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *server) keepBefore(ctx context.Context, c *cell, r Request, answer *Rep
 			return fmt.Errorf("make the state layer: %w", err)
 		}
 	}
-	marks, err := c.copyUpper(ctx, upper, states.LayerDir(dir))
+	marks, lost, err := c.copyUpper(ctx, upper, states.LayerDir(dir), r.Hosts)
 	if err != nil {
 		return treeFault("keep what changed before the agent started", err)
 	}
@@ -44,6 +44,7 @@ func (s *server) keepBefore(ctx context.Context, c *cell, r Request, answer *Rep
 	if err != nil {
 		return treeFault("keep what changed before the agent started", err)
 	}
+	made.HostsLost = lost
 	answer.State = made
 	if made.DiffID == "" {
 		return s.trash.throw(dir)
@@ -51,26 +52,30 @@ func (s *server) keepBefore(ctx context.Context, c *cell, r Request, answer *Rep
 	return s.store(ctx, dir, made)
 }
 
-// copyUpper copies the upper directory of a living cell, and returns the marks
-// of the copy.
-func (c *cell) copyUpper(ctx context.Context, upper, to string) (tree.Marks, error) {
+// copyUpper copies the upper directory of a living cell, with its /etc/hosts
+// (carryHosts), and returns the marks of the copy.
+func (c *cell) copyUpper(ctx context.Context, upper, to, hosts string) (marks tree.Marks, lost bool, err error) {
 	src, err := openDirectory(upper)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer unix.Close(src)
 	dst, err := openDirectory(to)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer unix.Close(dst)
 	goOn, err := c.standStill(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer goOn()
 	if _, err := tree.Copy(ctx, src, dst, tree.Options{}); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return c.marks.Carried(ctx, src, dst)
+	if marks, err = c.marks.Carried(ctx, src, dst); err != nil {
+		return nil, false, err
+	}
+	lost, err = c.carryHosts(ctx, dst, hosts)
+	return marks, lost, err
 }

@@ -101,7 +101,7 @@ func (s *server) captureTree(ctx context.Context, c *cell, r Request, files []in
 
 // apply puts a state layer into the root file system of a container that Podman
 // has made and mounted, and not started.
-func apply(ctx context.Context, state, mounted string) error {
+func apply(ctx context.Context, state, mounted, etc string) error {
 	layer, err := openDirectory(states.LayerDir(state))
 	if err != nil {
 		return &fault{err: fmt.Errorf("open the state layer: %w", err), image: true}
@@ -118,6 +118,9 @@ func apply(ctx context.Context, state, mounted string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("put the state layer into the container: %w", err)
+	}
+	if err := giveHosts(ctx, layer, etc); err != nil {
+		return fmt.Errorf("give the container the /etc/hosts of its state layer: %w", err)
 	}
 	return freePlaces(ctx, root)
 }

@@ -261,7 +261,7 @@ func (c *cell) bindEtc() error {
 }
 
 // startCell writes the specification and starts the runtime on it.
-func (s *server) startCell(c *cell, r Request, files []int) error {
+func (s *server) startCell(ctx context.Context, c *cell, r Request, files []int) error {
 	if len(files) < 3 || len(files) > 4 && !r.Enter || !c.mounted || c.runtime != nil {
 		return fmt.Errorf("cell %s cannot be started: it needs a root file system, three descriptors, and not to run", c.name)
 	}
@@ -274,6 +274,9 @@ func (s *server) startCell(c *cell, r Request, files []int) error {
 	}
 	if err := c.bindEtc(); err != nil {
 		return err
+	}
+	if err := c.giveHosts(ctx); err != nil {
+		return fmt.Errorf("give the cell the /etc/hosts of its state layer: %w", err)
 	}
 	bare, spec, err := c.withoutResources(r.Spec)
 	compiled := false

@@ -302,7 +302,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 		if r.Root == nil {
 			return errors.New("to apply a state layer it must be named")
 		}
-		return apply(ctx, r.Root.State, r.Mounted)
+		return apply(ctx, r.Root.State, r.Mounted, r.Etc)
 	case OpBack:
 		return takeBack(ctx, r, files, answer)
 	case OpSurvey:
@@ -325,7 +325,7 @@ func (s *server) do(ctx context.Context, r Request, files []int, answer *Reply) 
 	case OpHome:
 		return c.home(r, answer)
 	case OpStart:
-		return s.startCell(c, r, files)
+		return s.startCell(ctx, c, r, files)
 	case OpMeasure:
 		return s.measure(ctx, c, answer)
 	case OpStopped:

@@ -54,10 +54,16 @@ func (s *server) keep(ctx context.Context, c *cell, r Request, answer *Reply) er
 	if err := c.letGo(ctx, r.Root); err != nil {
 		return err
 	}
-	made, err := c.canonical(ctx, upper, c.marks, r)
+	var lost bool
+	err := inDirectory(upper, func(fd int) (err error) { lost, err = c.carryHosts(ctx, fd, r.Hosts); return err })
+	var made *StateMade
+	if err == nil {
+		made, err = c.canonical(ctx, upper, c.marks, r)
+	}
 	if err != nil {
 		return treeFault("keep what changed outside of the workspace", err)
 	}
+	made.HostsLost = lost
 	answer.State = made
 	if made.DiffID == "" || r.Look {
 		return nil
@@ -138,7 +144,7 @@ func (c *cell) canonical(ctx context.Context, upper string, marks tree.Marks, r 
 			return err
 		}
 		made.Changed, made.Deleted, made.More = layer.Changed, layer.Deleted, layer.More
-		made.sums = layer.Sums
+		made.sums = withoutHosts(layer.Sums)
 		made.Info = states.Info{
 			DiffID: diffPrefix + hex.EncodeToString(sum.Sum(nil)), Entries: layer.Entries, Bytes: layer.Bytes,
 			Image: r.Pin, Made: time.Now().UTC(), BeforeAgent: r.Op == OpBefore, Replaced: tools.found, ReplacedMore: tools.more,

@@ -87,6 +87,8 @@ type Request struct {
 	Owner      *tree.Owner     `json:"owner,omitempty"`       // OpBack, with the workspace (as OpSurvey): the image's user
 	Network    []Forwarder     `json:"network,omitempty"`     // OpNetwork: tried in this order
 	Sweep      string          `json:"sweep,omitempty"`       // OpSweep: a directory of the scratch
+	Hosts      string          `json:"hosts,omitempty"`       // OpKeep, OpBefore: what the cell's /etc/hosts held at first
+	Etc        string          `json:"etc,omitempty"`         // OpApply: where the container's files of /etc are
 	Stock      *Stock          `json:"stock,omitempty"`       // OpStock, with the archive, Root or Mounted, SearchPath and Pin
 }
 
@@ -189,11 +191,13 @@ type Reply struct {
 // nothing had changed.
 type StateMade struct {
 	states.Info
-	sums    []tree.FileSum // of the files that can be shared
-	Changed []string       `json:"changed,omitempty"`
-	Deleted []string       `json:"deleted,omitempty"`
-	More    int            `json:"more,omitempty"`   // paths beyond the cap of these
-	Pruned  tree.Pruned    `json:"pruned,omitempty"` // changes that no layer holds
+	sums []tree.FileSum // of the files that can be shared
+	// HostsLost: /etc/hosts was written to, and the layer cannot have it.
+	HostsLost bool        `json:"hosts_lost,omitempty"`
+	Changed   []string    `json:"changed,omitempty"`
+	Deleted   []string    `json:"deleted,omitempty"`
+	More      int         `json:"more,omitempty"`   // paths beyond the cap of these
+	Pruned    tree.Pruned `json:"pruned,omitempty"` // changes that no layer holds
 }
 
 // Error is why a request failed.
