@@ -315,6 +315,10 @@ func refuseChanged(found []standing) error {
 	if n == 0 {
 		return nil
 	}
-	return &Error{Kind: Refused, Tried: "resume the run", Why: fmt.Errorf("%d of its rows were executed with something else than the task files say now:%s", n, text.String()),
-		Do: "put the task files back, use another --run-dir, or run these rows again with --rerun-changed"}
+	rows := "one row was"
+	if n > 1 {
+		rows = fmt.Sprintf("%d rows were", n)
+	}
+	return &Error{Kind: Refused, Tried: "resume the run", Why: fmt.Errorf("%s executed with something else than the task files say now:%s", rows, text.String()),
+		Do: "put the task files back, use another --run-dir, or have what changed run again with --rerun-changed"}
 }

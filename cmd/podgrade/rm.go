@@ -71,9 +71,14 @@ type openedRun struct {
 	rows   int
 	parent *os.Root
 	dir    *os.File
+	// release lets others run rows in it; nil: nobody is kept from that.
+	release func()
 }
 
 func (r *openedRun) close() {
+	if r.release != nil {
+		r.release()
+	}
 	r.dir.Close()
 	r.parent.Close()
 }
@@ -106,7 +111,7 @@ func openRun(name string) (*openedRun, error) {
 		return nil, refuseRemoval(path, err, nameOne)
 	}
 	run := &openedRun{path: path, parent: parent, dir: dir}
-	if err := regrade.LockRun(dir); err != nil {
+	if run.release, err = regrade.LockRun(dir); err != nil {
 		run.close()
 		return nil, refuseRemoval(path, err, "wait until it has ended, or end it")
 	}

@@ -47,7 +47,7 @@ func TestARunUnderWayIsNotRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := regrade.LockRun(running); err != nil {
+	if _, err := regrade.LockRun(running); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openRun(dir); regrade.KindOf(err) != regrade.Refused || !errors.Is(err, regrade.ErrRunning) {
@@ -64,7 +64,7 @@ func TestARunUnderWayIsNotRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := regrade.LockRun(other); !errors.Is(err, regrade.ErrRunning) {
+	if _, err := regrade.LockRun(other); !errors.Is(err, regrade.ErrRunning) {
 		t.Errorf("while it is removed: %v", err)
 	}
 }

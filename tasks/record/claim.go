@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -42,26 +43,42 @@ func (r *Row) Claim(ctx context.Context, waiting func()) (release func(), err er
 	}
 }
 
-// tryClaim locks the directory, which leaves nothing behind, and where other
-// hosts do not see that, a file in it.
+// tryClaim holds the row's directory.
 func (r *Row) tryClaim() (release func(), err error) {
 	dir, err := r.root.OpenFile(".", os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := LockDir(dir); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	if !isShared(dir) {
-		return func() { dir.Close() }, nil
-	}
-	drop, err := claimFile(r.root)
+	drop, err := HoldDir(dir)
 	if err != nil {
 		dir.Close()
 		return nil, err
 	}
 	return func() { drop(); dir.Close() }, nil
+}
+
+// HoldDir keeps every other podgrade from holding an open directory, as long as
+// it is open and release was not called. It locks the directory, which leaves
+// nothing behind, and where other hosts do not see that, a file in it. ErrBusy
+// when another one holds it. A file system without locks goes without.
+func HoldDir(dir *os.File) (release func(), err error) {
+	if _, err := tryLock(dir); err != nil {
+		return nil, err
+	}
+	if !isShared(dir) {
+		return func() {}, nil
+	}
+	// By the descriptor: nobody can put another directory there.
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	drop, err := claimFile(root)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return func() { drop(); root.Close() }, nil
 }
 
 // isShared tells whether the directory is of a file system that several hosts

@@ -132,3 +132,50 @@ func TestAClaimHoldsWhereDirectoriesAreLockedForOneHostOnly(t *testing.T) {
 		t.Errorf("the claim is still there: %v", err)
 	}
 }
+
+// So it is for a run directory: two hosts do not run rows in one at once, and the
+// file that tells is no foreign one.
+func TestAHeldDirectoryIsHeldForOtherHosts(t *testing.T) {
+	lockedBy(t, func(fd, how int) error {
+		if ofDirectory(fd) {
+			return nil
+		}
+		return syscall.Flock(fd, how)
+	})
+	before := isShared
+	isShared = func(*os.File) bool { return true }
+	t.Cleanup(func() { isShared = before })
+	run := t.TempDir()
+	hold := func() (release func(), err error) {
+		dir, err := os.Open(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dir.Close() })
+		return HoldDir(dir)
+	}
+	release, err := hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hold(); !errors.Is(err, ErrBusy) {
+		t.Errorf("both have it at once: %v", err)
+	}
+	root, err := os.OpenRoot(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if names, err := Foreign(root); err != nil || len(names) > 0 {
+		t.Errorf("foreign: %v, %v", names, err)
+	}
+	release()
+	again, err := hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if left, err := os.ReadDir(run); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

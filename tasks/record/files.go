@@ -19,7 +19,7 @@ const (
 	ArtifactsDir    = "artifacts"           // parent of the preserved workspace
 	RowPage         = "task.html"           // the record, to read
 	WorkspaceDraft  = "workspace.tmp"       // parent of a workspace that is not preserved yet, or never
-	ClaimFile       = "claim.tmp"           // locked by who grades the row, where several hosts could
+	ClaimFile       = "claim.tmp"           // locked by who grades the row, or runs rows of the run, where several hosts could
 )
 
 // The names of files in a run directory.

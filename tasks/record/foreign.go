@@ -65,7 +65,7 @@ func isOfRun(entry fs.DirEntry, depth int) bool {
 	if entry.IsDir() {
 		return depth == 0 && entry.Name() == ImportedDir
 	}
-	return entry.Type().IsRegular() && (slices.Contains(RunFiles(), entry.Name()) || isDraft(entry.Name()))
+	return entry.Type().IsRegular() && (slices.Contains(RunFiles(), entry.Name()) || isDraft(entry.Name()) || entry.Name() == ClaimFile)
 }
 
 func (f *foreign) enter(dir *os.Root, base, name string, depth int) (names []string, own bool, err error) {

@@ -64,13 +64,6 @@ func tryLock(file *os.File) (locked bool, err error) {
 	}
 }
 
-// LockDir keeps every other podgrade of this host from locking an open directory
-// as long as it is open. ErrBusy when one does.
-func LockDir(dir *os.File) error {
-	_, err := tryLock(dir)
-	return err
-}
-
 // openToLock opens a regular file, for writing where that is allowed: over NFS
 // nothing else can be locked.
 func openToLock(root *os.Root, name string) (*os.File, error) {
