@@ -132,13 +132,23 @@ func (s *suite) makeImage(ctx context.Context) error {
 	return err
 }
 
+// workspaceFiles are those of a cell's workspace, and of a batch's rows: the floor
+// and podgrade make views of the same.
+func workspaceFiles() map[string]string {
+	files := map[string]string{}
+	for i := range 20 {
+		files[fmt.Sprintf("file-%d.txt", i)] = string(make([]byte, 2000))
+	}
+	return files
+}
+
 func (s *suite) order() (isolation.Order, error) {
 	workspace := filepath.Join(s.dir, "workspace")
 	if err := os.MkdirAll(workspace, 0o700); err != nil {
 		return isolation.Order{}, err
 	}
-	for i := range 20 {
-		if err := os.WriteFile(filepath.Join(workspace, fmt.Sprintf("file-%d.txt", i)), make([]byte, 2000), 0o600); err != nil {
+	for name, text := range workspaceFiles() {
+		if err := os.WriteFile(filepath.Join(workspace, name), []byte(text), 0o600); err != nil {
 			return isolation.Order{}, err
 		}
 	}

@@ -2,25 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"strings"
 	"syscall"
 	"time"
 
-	"podgrade/isolation"
-	"podgrade/policy"
-	"podgrade/regrade"
 	"podgrade/tasks/record"
 	"podgrade/tasks/record/fixture"
 )
 
 // rowOf writes a pinned row of a task with these criterion lines.
 func (s *suite) rowOf(name string, replicate int, commands ...string) (string, error) {
+	return s.rowIn("run-"+name, name, nil, replicate, commands...)
+}
+
+// rowIn writes it into a run, with files in its workspace.
+func (s *suite) rowIn(run, name string, files map[string]string, replicate int, commands ...string) (string, error) {
 	// A directory of its own: the cell is given all that lies beside the task.
 	dir := filepath.Join(s.dir, "task-"+name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -35,92 +35,67 @@ func (s *suite) rowOf(name string, replicate int, commands ...string) (string, e
 	if err := os.WriteFile(task, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	return fixture.Write(fixture.Order{Task: task, Out: filepath.Join(s.dir, "run-"+name), Form: fixture.Pinned, Pin: s.image.Pin, Replicate: replicate})
+	return fixture.Write(fixture.Order{Task: task, Out: filepath.Join(s.dir, run), Form: fixture.Pinned, Pin: s.image.Pin, Replicate: replicate, Files: files})
 }
 
-// shared lets many grades use one Host: closing it is the suite's.
-type shared struct{ *isolation.Host }
-
-func (shared) Close() error { return nil }
-
-func (s *suite) grade(ctx context.Context, dir string) error {
-	row, err := record.OpenRow(dir)
+// runOf writes a run of pinned rows of a task with these criterion lines.
+func (s *suite) runOf(name string, rows int, commands ...string) (string, error) {
+	var run string
+	for i := range rows {
+		task := fmt.Sprintf("%s-%03d", name, i)
+		row, err := s.rowIn("run-"+name, task, workspaceFiles(), 0, commands...)
+		if err != nil {
+			return "", err
+		}
+		run = strings.TrimSuffix(row, record.Identity{VariantID: "default", TaskID: task}.String())
+	}
+	summary, _, err := record.Rebuild(run)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer row.Close()
-	verdict, err := regrade.Grade(ctx, row, regrade.Options{
-		Answer: policy.Answer{RecordedCommands: true}, Notice: io.Discard,
-		Start:  func(context.Context) (regrade.Engines, error) { return shared{s.host}, nil },
-		Lookup: os.LookupEnv, Version: "bench",
-	})
-	if err == nil && !verdict.Passed() {
-		err = fmt.Errorf("the row %s is %s", dir, verdict.Status)
-	}
-	return err
+	return run, summary.Write(run)
 }
 
-// batch grades rows of 5 criteria, four at a time, and compares the rows per
-// second with the floor's cells per second, in turns.
+// batch grades a run of rows of 5 criteria, four at a time, and compares the rows
+// per second with the floor's cells per second, of which half are made before
+// and half after, so that a noisy minute hits both.
 func (s *suite) batch(ctx context.Context) error {
-	const parallel, turns = 4, 5
+	const parallel = 4
 	f, err := s.floorRun(ctx)
 	if err != nil {
 		return err
 	}
-	var own, floor time.Duration
-	for turn := range turns {
-		var dirs []string
-		for i := range s.rows / turns {
-			dir, err := s.rowOf(fmt.Sprintf("batch%d-%03d", turn, i), 0, "true", "true", "true", "true", "true")
-			if err != nil {
-				return err
-			}
-			dirs = append(dirs, dir)
-		}
-		took, err := timed(func() error { return each(dirs, parallel, func(d string) error { return s.grade(ctx, d) }) })
-		if err != nil {
-			return err
-		}
-		own += took
-		times, err := f.run(ctx, len(dirs), parallel)
-		if err != nil {
-			return err
-		}
-		floor += times.All
+	run, err := s.runOf("batch", s.rows, "true", "true", "true", "true", "true")
+	if err != nil {
+		return err
 	}
-	rows := s.rows / turns * turns
-	perSecond := func(d time.Duration) float64 { return float64(rows) / d.Seconds() }
-	s.table.add(fmt.Sprintf("%d rows x 5 criteria, -j 4", rows), "rows/s / floor cells/s", perSecond(own)/perSecond(floor), ">= 0.6",
-		fmt.Sprintf("%.1f / %.1f", perSecond(own), perSecond(floor)))
+	var floor spent
+	half := func() error {
+		var times floorTimes
+		took, err := spend(func() error {
+			times, err = f.run(ctx, s.rows/2, parallel)
+			return err
+		})
+		floor.wall, floor.processor = floor.wall+times.All, floor.processor+took.processor
+		return err
+	}
+	if err := half(); err != nil {
+		return err
+	}
+	own, err := spend(func() error {
+		_, _, err := s.podgrade("evaluate", "-j", fmt.Sprint(parallel), "--allow-recorded-commands", run)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := half(); err != nil {
+		return err
+	}
+	rows, cells := float64(s.rows)/own.wall.Seconds(), float64(s.rows/2*2)/floor.wall.Seconds()
+	s.table.add(fmt.Sprintf("%d rows x 5 criteria, -j %d", s.rows, parallel), "rows/s / floor cells/s", rows/cells, ">= 0.6",
+		fmt.Sprintf("%.1f / %.1f; of processors %v / %v each", rows, cells, ms(own.processor/time.Duration(s.rows)), ms(floor.processor/time.Duration(s.rows))))
 	return nil
-}
-
-// each does the work for all, parallel at a time.
-func each(all []string, parallel int, do func(string) error) error {
-	work := make(chan string)
-	var mu sync.Mutex
-	var failed []error
-	var workers sync.WaitGroup
-	for range parallel {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			for one := range work {
-				if err := do(one); err != nil {
-					mu.Lock()
-					failed = append(failed, err)
-					mu.Unlock()
-				}
-			}
-		}()
-	}
-	for _, one := range all {
-		work <- one
-	}
-	close(work)
-	workers.Wait()
-	return errors.Join(failed...)
 }
 
 // podgrade runs the program and returns its time and its largest memory in KiB.
