@@ -250,7 +250,7 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 		err = c.startRuntime(ctx, spec, raw)
 		if err == nil {
 			if err = c.greet(ctx); err != nil {
-				c.host.filters.forget(spec)
+				c.host.filters.forget(c.profile)
 			}
 			return spec, errors.Join(err, c.limitsHold(err))
 		}
@@ -268,6 +268,7 @@ func (c *cell) startRuntime(ctx context.Context, spec *specs.Spec, raw []byte) e
 	if err != nil {
 		return err
 	}
+	c.profile = request.Profile
 	theirs, err := c.channel()
 	if err != nil {
 		return err

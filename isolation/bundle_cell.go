@@ -44,6 +44,7 @@ type cell struct {
 	lent      *lent      // an execute cell's workspace; nil: there is none, or it was taken back
 	stateHold func()     // releases the state layer that the cell stands on; nil: on none
 	made      Made
+	profile   string           // name of the seccomp profile that it was last started with
 	process   *os.Process      // the guardian of a supervisor on the host
 	onHost    *os.ProcessState // how the last one ended
 	client    *protocol.Client // nil: ended by a command, made again when needed

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"podgrade/isolation/tree"
@@ -80,6 +82,31 @@ func (h *Host) LosePodman() (findAgain func()) {
 	path := h.podman
 	h.podman = "/nonexistent/podman"
 	return func() { h.podman = path }
+}
+
+// CountPodman notes each Podman command in a file; it is undone by calling what it
+// returns.
+func (h *Host) CountPodman(dir string) (commands func() int, done func()) {
+	path, note, script := h.podman, filepath.Join(dir, "commands"), filepath.Join(dir, "podman")
+	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho command >> '%s'\nexec '%s' \"$@\"\n", note, path), 0o700); err != nil {
+		panic(err)
+	}
+	h.podman = script
+	return func() int {
+		text, _ := os.ReadFile(note)
+		return strings.Count(string(text), "command")
+	}, func() { h.podman = path }
+}
+
+// RuntimeFiles are the files that the OCI runtime and what starts it have put on
+// the disk.
+func RuntimeFiles(h *Host) []string {
+	var files []string
+	for _, dir := range []string{"runtime/*", "cells/*/config.json", "cells/*/pid-*"} {
+		found, _ := filepath.Glob(filepath.Join(h.run.dir, dir))
+		files = append(files, found...)
+	}
+	return files
 }
 
 // BoundBrought changes what a task may bring along until undo is called.

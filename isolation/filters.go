@@ -77,13 +77,21 @@ func (f *filters) of(spec *specs.Spec) (string, *filterState) {
 	}
 	sum := sha256.Sum256(append(profile, f.maker...))
 	name := hex.EncodeToString(sum[:])
+	return name, f.named(name)
+}
+
+// named is the state of the filter of a profile of that name. f.mu is held.
+func (f *filters) named(name string) *filterState {
+	if name == "" {
+		return &filterState{}
+	}
 	if f.state == nil {
 		f.state = map[string]*filterState{}
 	}
 	if f.state[name] == nil {
 		f.state[name] = &filterState{}
 	}
-	return name, f.state[name]
+	return f.state[name]
 }
 
 // start asks the worker to start a cell on a specification, whose text is raw.
@@ -131,12 +139,12 @@ func (f *filters) read(name string) []byte {
 	return filter
 }
 
-// verified notes that a cell is what its specification asks for. compiled is the
-// filter that the runtime compiled for it, where it did.
-func (f *filters) verified(spec *specs.Spec, compiled []byte) {
+// verified notes that a cell with a profile of that name is what its specification
+// asks for. compiled is the filter that the runtime compiled for it, where it did.
+func (f *filters) verified(name string, compiled []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	name, state := f.of(spec)
+	state := f.named(name)
 	state.known = state.known || state.given || len(compiled) > 0
 	if len(compiled) > 0 {
 		f.keep(name, compiled)
@@ -165,11 +173,11 @@ func (f *filters) keep(name string, filter []byte) {
 
 // forget removes the filter of a cell that did not come to be: were it the
 // filter's fault, every podgrade would meet it.
-func (f *filters) forget(spec *specs.Spec) {
+func (f *filters) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if name, state := f.of(spec); name != "" {
-		*state = filterState{}
+	if name != "" {
+		*f.named(name) = filterState{}
 		if f.dir != "" {
 			os.Remove(filepath.Join(f.dir, name))
 		}

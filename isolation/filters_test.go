@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"podgrade/isolation"
 )
 
 // kept are the compiled filters in the user's cache.
@@ -97,4 +99,20 @@ func TestACellNeedsNoCacheOfFilters(t *testing.T) {
 		}
 	}()
 	alive(t, openOn(t, h, order(t, i)))
+}
+
+// What the runtime reads and writes for each cell costs a disk more than the cell's
+// own start, and is of no use after it.
+func TestTheRuntimesFilesAreInMemory(t *testing.T) {
+	i := as(t, "")
+	h := start(t, options(t))
+	defer h.Close()
+	c, err := h.Open(ctx(t), order(t, i))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive(t, c)
+	if files := isolation.RuntimeFiles(h); len(files) > 0 {
+		t.Errorf("on the disk: %q", files)
+	}
 }

@@ -49,6 +49,10 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 	if image, ok := h.lookups.find(reference); ok {
 		return image, nil
 	}
+	defer h.lookups.wait(reference)()
+	if image, ok := h.lookups.find(reference); ok {
+		return image, nil
+	}
 	began := time.Now()
 	out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
 	if err != nil {

@@ -16,8 +16,25 @@ import (
 // of images is the file that it was: whatever makes, removes or names an image
 // writes that list anew, and removes an image from it before its layers.
 type lookups struct {
-	mu    sync.Mutex
-	known map[string]known
+	mu     sync.Mutex
+	known  map[string]known
+	asking map[string]*sync.Mutex // held while Podman is asked for a name
+}
+
+// wait lets one at a time ask for a name: the rows that start together need one
+// answer, and the others find it then.
+func (l *lookups) wait(reference string) (done func()) {
+	l.mu.Lock()
+	if l.asking == nil {
+		l.asking = map[string]*sync.Mutex{}
+	}
+	if l.asking[reference] == nil {
+		l.asking[reference] = &sync.Mutex{}
+	}
+	turn := l.asking[reference]
+	l.mu.Unlock()
+	turn.Lock()
+	return turn.Unlock
 }
 
 type known struct {

@@ -3,6 +3,7 @@ package isolation_test
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,27 @@ func TestAnImageIsLookedUpOnceForAllRows(t *testing.T) {
 		t.Error("an image is found that nobody asked Podman for")
 	}
 	found()
+}
+
+// Rows that start together ask together, and Podman is asked by one of them.
+func TestAnImageIsLookedUpByOneRowAtATime(t *testing.T) {
+	h := ownStore(t)
+	i := importOn(t, h, testimages.Busybox())
+	letTimesPass()
+	commands, done := h.CountPodman(t.TempDir())
+	defer done()
+	var rows sync.WaitGroup
+	for range 4 {
+		rows.Go(func() {
+			if found, err := h.Image(ctx(t), i.Pin.ID[:24]); err != nil || !found.Pin.Same(i.Pin) {
+				t.Errorf("%+v, %v", found, err)
+			}
+		})
+	}
+	rows.Wait()
+	if n := commands(); n != 1 {
+		t.Errorf("Podman was asked %d times", n)
+	}
 }
 
 // What is remembered is forgotten when Podman changes its images.

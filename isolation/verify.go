@@ -35,12 +35,12 @@ func (c *cell) verify(ctx context.Context, spec *specs.Spec) error {
 	}
 	reply.Measured.Open = answer.open
 	if differences := oci.Verify(spec, *reply.Measured, c.order.Plan.Network); len(differences) > 0 {
-		c.host.filters.forget(spec)
+		c.host.filters.forget(c.profile)
 		return &Fault{Tried: "verify the cell", Why: errors.New("it is not what was asked for: " + strings.Join(differences, "; ")),
 			Do: "check the OCI runtime " + c.host.runtime.Path}
 	}
 	c.made.Verified = true
-	c.host.filters.verified(spec, reply.Filter)
+	c.host.filters.verified(c.profile, reply.Filter)
 	return nil
 }
 

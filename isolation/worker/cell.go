@@ -22,8 +22,9 @@ import (
 
 // cell is the worker's side of one cell.
 type cell struct {
-	name string
-	dir  string
+	name   string
+	dir    string
+	bundle string // what the runtime finds: the specification, where the root is mounted
 
 	mu        sync.Mutex // one operation at a time
 	layers    []layer
@@ -47,13 +48,13 @@ type cell struct {
 }
 
 // Directories and files of a cell.
-func (c *cell) rootfs() string          { return c.numbered("root") }
+func (c *cell) rootfs() string          { return filepath.Join(c.bundle, fmt.Sprintf("root-%d", c.made)) }
 func (c *cell) upper() string           { return c.numbered("upper") }
 func (c *cell) overlayWork() string     { return c.numbered("overlay-work") }
-func (c *cell) pidFile() string         { return filepath.Join(c.dir, fmt.Sprintf("pid-%d", c.starts)) }
+func (c *cell) pidFile() string         { return filepath.Join(c.bundle, fmt.Sprintf("pid-%d", c.starts)) }
 func (c *cell) viewDir(n string) string { return filepath.Join(c.dir, "view-"+n) }
 func (c *cell) imageDir() string        { return filepath.Join(c.dir, "image") }
-func (c *cell) specFile() string        { return filepath.Join(c.dir, "config.json") }
+func (c *cell) specFile() string        { return filepath.Join(c.dir, "config.json") } // of a container of Podman
 
 // container is the runtime's name for the cell as it was last started.
 func (c *cell) container() string { return fmt.Sprintf("%s-%d", c.name, c.starts) }
@@ -83,9 +84,13 @@ func (s *server) cellOrNew(name string) (*cell, error) {
 	defer s.mu.Unlock()
 	c := s.cells[name]
 	if c == nil {
-		c = &cell{name: name, dir: cellDir(s.settings.Run, name)}
+		c = &cell{name: name, dir: cellDir(s.settings.Run, name), bundle: bundleDir(s.settings.Run, name)}
 		// The host may have made it already, for the cell's /etc files.
-		if err := os.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		err := os.Mkdir(c.dir, 0o700)
+		if errors.Is(err, os.ErrExist) {
+			err = nil
+		}
+		if err := errors.Join(err, os.Mkdir(c.bundle, 0o700)); err != nil {
 			return nil, fmt.Errorf("make the cell's directory: %w", err)
 		}
 		s.cells[name] = c
@@ -289,11 +294,11 @@ func (s *server) startCell(ctx context.Context, c *cell, r Request, files []int)
 	if c.compiles = ""; !compiled {
 		c.compiles = r.Profile
 	}
-	if err := os.WriteFile(c.specFile(), spec, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.bundle, "config.json"), spec, 0o600); err != nil {
 		return fmt.Errorf("write the specification: %w", err)
 	}
 	c.starts++
-	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.dir, "--pid-file", c.pidFile(), c.container())
+	argv := append(runtimeArgs(s.settings), "run", "--bundle", c.bundle, "--pid-file", c.pidFile(), c.container())
 	if len(doors) > 0 {
 		argv = append([]string{"/proc/self/exe", StageJoin, strconv.Itoa(len(doors))}, argv...)
 	}
@@ -306,7 +311,7 @@ func (s *server) startCell(ctx context.Context, c *cell, r Request, files []int)
 }
 
 func runtimeArgs(s Settings) []string {
-	argv := []string{s.Runtime, "--root", runtimeDir(s.Run)}
+	argv := []string{s.Runtime, "--root", runtimeStateDir(s.Run)}
 	if IsCrun(s.Runtime) {
 		// No cgroup of its own: nothing is enforced through one here, and the
 		// hybrid layout would be refused.
@@ -461,5 +466,5 @@ func (s *server) discard(c *cell) error {
 	s.mu.Lock()
 	delete(s.cells, c.name)
 	s.mu.Unlock()
-	return s.trash.throw(c.dir)
+	return errors.Join(os.RemoveAll(c.bundle), s.trash.throw(c.dir))
 }

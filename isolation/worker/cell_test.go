@@ -14,7 +14,7 @@ import (
 // one it is; that must not end the grade.
 func TestTheFirstProcessIsWaitedFor(t *testing.T) {
 	runtime := make(chan syscall.WaitStatus, 1)
-	c := &cell{dir: t.TempDir(), runtime: runtime}
+	c := &cell{bundle: t.TempDir(), runtime: runtime}
 	write := func(text string) {
 		if err := os.WriteFile(c.pidFile(), []byte(text), 0o600); err != nil {
 			t.Error(err)
@@ -29,7 +29,7 @@ func TestTheFirstProcessIsWaitedFor(t *testing.T) {
 	if pid, err := c.awaitInitPID(); pid != 4711 || err != nil {
 		t.Errorf("%d, %v", pid, err)
 	}
-	c.dir = t.TempDir()
+	c.bundle = t.TempDir()
 	runtime <- 0
 	began := time.Now()
 	if _, err := c.awaitInitPID(); err == nil || time.Since(began) > pidPatience/2 {
@@ -43,7 +43,7 @@ func TestTheFirstProcessIsWaitedFor(t *testing.T) {
 // A cell whose supervisor greets before the runtime has written its number down
 // gets its network all the same.
 func TestANetworkWaitsForTheRuntimesFile(t *testing.T) {
-	c := &cell{dir: t.TempDir(), runtime: make(chan syscall.WaitStatus, 1)}
+	c := &cell{bundle: t.TempDir(), runtime: make(chan syscall.WaitStatus, 1)}
 	go func() {
 		time.Sleep(20 * time.Millisecond)
 		if err := os.WriteFile(c.pidFile(), []byte("1073741824"), 0o600); err != nil {
@@ -80,7 +80,7 @@ func TestOnlyAChildOfTheRuntimeIsEnded(t *testing.T) {
 	if _, err := fmt.Fscan(out, &pid); err != nil {
 		t.Fatal(err)
 	}
-	c := &cell{name: "x", dir: t.TempDir(), pid: 1 << 21} // another runtime
+	c := &cell{name: "x", bundle: t.TempDir(), pid: 1 << 21} // another runtime
 	if err := os.WriteFile(c.pidFile(), fmt.Append(nil, pid), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (f *seccompFilter) keep(run, name, profile string) []byte {
 	if f.compiled[profile] != "" {
 		return nil
 	}
-	filter, err := os.ReadFile(filepath.Join(runtimeDir(run), name, "seccomp.bpf"))
+	filter, err := os.ReadFile(filepath.Join(runtimeStateDir(run), name, "seccomp.bpf"))
 	if err != nil || !f.set(profile, filter) {
 		return nil
 	}

@@ -16,6 +16,10 @@ func toolDir(run string) string    { return filepath.Join(run, "tool") }
 func trashDir(run string) string   { return filepath.Join(run, "trash") }
 func runtimeDir(run string) string { return filepath.Join(run, "runtime") }
 func tempDir(run string) string    { return filepath.Join(run, "tmp") }
+func bundleDir(run, name string) string {
+	return filepath.Join(runtimeDir(run), "bundles", name)
+}
+func runtimeStateDir(run string) string { return filepath.Join(runtimeDir(run), "state") }
 func cellDir(run, name string) string {
 	return filepath.Join(run, "cells", name)
 }
@@ -34,6 +38,17 @@ func bind(dir string) error {
 		return fmt.Errorf("bind %s: %w", dir, err)
 	}
 	return remount(dir, 0)
+}
+
+// mountRuntimeDir puts a file system in memory where the runtime keeps its state,
+// and finds the specifications: no cell writes there, it is gone with this
+// worker, and a disk takes several times as long for such small files.
+func mountRuntimeDir(run string) error {
+	dir := runtimeDir(run)
+	if err := unix.Mount("runtime", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return fmt.Errorf("mount a tmpfs on %s: %w", dir, err)
+	}
+	return errors.Join(os.Mkdir(runtimeStateDir(run), 0o700), os.Mkdir(bundleDir(run, ""), 0o700))
 }
 
 func bindReadOnly(dir string) error {

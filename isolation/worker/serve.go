@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,6 +67,9 @@ func serve(args []string) error {
 	if err := privateMounts(); err != nil {
 		return err
 	}
+	// What a worker holds is small, whatever it has to walk: to collect garbage less
+	// often costs some megabytes.
+	debug.SetGCPercent(400)
 	channel, err := channelFromStdin()
 	if err != nil {
 		return err
@@ -113,6 +117,9 @@ func channelFromStdin() (*net.UnixConn, error) {
 // supervisor, and says what kind of namespace this is.
 func (s *server) prepare() (*Hello, error) {
 	if err := bindReadOnly(toolDir(s.settings.Run)); err != nil {
+		return nil, err
+	}
+	if err := mountRuntimeDir(s.settings.Run); err != nil {
 		return nil, err
 	}
 	s.trash.start(trashDir(s.settings.Run))
