@@ -133,14 +133,21 @@ func (c *command) close() {
 	}
 }
 
+// firstChunk is what a command's output is read by until it prints more: most
+// print a line, and each cell would pay for the zeros of a large buffer.
+const firstChunk = 4 << 10
+
 // pump sends an output as it comes. It reads no more before the host has taken
 // what it read: a command that prints too much waits.
 func (s *supervisor) pump(c *command, id uint32, from *os.File, stream protocol.Stream) {
-	buf := make([]byte, protocol.ChunkSize)
+	buf := make([]byte, firstChunk)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			s.send(s.out.WriteChunk(id, stream, buf[:n]))
+		}
+		if n == firstChunk {
+			buf = make([]byte, protocol.ChunkSize)
 		}
 		if err != nil {
 			c.eof <- struct{}{}

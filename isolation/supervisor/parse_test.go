@@ -1,7 +1,11 @@
 package supervisor
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +29,31 @@ func TestNoRoutesCounters(t *testing.T) {
 		if got := counter6([]byte(text)); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
+	}
+}
+
+// The counters that are held open are read as they are now, not as they were.
+func TestCountersAreReadAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snmp")
+	write := func(count int) {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "Ip: OutNoRoutes\nIp: %d\n", count), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1000)
+	c := &counters{v4: openCounter(file), v6: openCounter("/nonexistent/snmp6")}
+	defer syscall.Close(c.v4)
+	if c.v4 < firstOwnDescriptor || c.v6 != -1 {
+		t.Fatalf("opened as %d and %d", c.v4, c.v6)
+	}
+	for _, count := range []int{1000, 2000, 3} {
+		write(count)
+		if got := c.noRoutes(); got != uint64(count) {
+			t.Errorf("%d are counted as %d", count, got)
+		}
+	}
+	if ours := openCounters(); !bytes.Contains(ours.read(ours.v4), []byte("OutNoRoutes")) {
+		t.Error("the kernel's own counters were not read")
 	}
 }
 

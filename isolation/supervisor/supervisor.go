@@ -100,7 +100,7 @@ func supervise(onHost bool) int {
 		out:      protocol.NewWriter(channel.out),
 		stdin:    channel.null,
 		landlock: landlockRuleset(),
-		attempts: noRoutes,
+		attempts: openCounters().noRoutes,
 		underWay: map[uint32]bool{},
 		inboxes:  map[uint32]*inbox{},
 	}

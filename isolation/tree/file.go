@@ -107,7 +107,7 @@ func (w *walker) content(src, dst int, d *directory, base string, st *unix.Stat_
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		chunk := w.buf[:min(int64(len(w.buf)), st.Size-at)]
+		chunk := w.chunk(st.Size - at)
 		if err := readFull(src, chunk, at); err != nil {
 			return d.fault("read", base, err)
 		}

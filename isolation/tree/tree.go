@@ -128,7 +128,22 @@ type first struct {
 }
 
 func newWalker(ctx context.Context, o Options) *walker {
-	return &walker{ctx: ctx, o: o, digest: sha256.New(), times: sha256.New(), links: map[FileID]first{}, buf: make([]byte, 256<<10)}
+	return &walker{ctx: ctx, o: o, digest: sha256.New(), times: sha256.New(), links: map[FileID]first{}}
+}
+
+// Files are read by chunks of chunkSize; most trees have none that is so large.
+const (
+	chunkSize  = 256 << 10
+	firstChunk = 16 << 10
+)
+
+// chunk is where the next bytes of a file go, of which so many are left.
+func (w *walker) chunk(left int64) []byte {
+	n := int(min(left, chunkSize))
+	if n > len(w.buf) {
+		w.buf = make([]byte, max(n, firstChunk))
+	}
+	return w.buf[:n]
 }
 
 func (w *walker) walk(src, dst int) (Report, error) {

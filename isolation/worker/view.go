@@ -92,11 +92,10 @@ func (v *viewing) make() error {
 // choose copies small trees, because a copy is the one view that behaves as
 // the tree whatever a command does, and makes overlays of large ones.
 func (v *viewing) choose() error {
-	bound := copyBound
-	if v.sharesBlocks() {
-		bound.Bytes = 0
+	exceeds, err := tree.Exceeds(v.ctx, v.source, v.Options, copyBound)
+	if err == nil && exceeds != "" && v.sharesBlocks() {
+		exceeds, err = tree.Exceeds(v.ctx, v.source, v.Options, tree.Bound{Entries: copyBound.Entries})
 	}
-	exceeds, err := tree.Exceeds(v.ctx, v.source, v.Options, bound)
 	if err != nil {
 		return treeFault("measure the tree", err)
 	}
