@@ -37,7 +37,7 @@ func (b *beside) sign(name string, text []byte) error {
 // reason to lose the verdict.
 func (b *beside) commit(warn func(string)) {
 	if b.cell != nil {
-		if err := b.cell.Commit(); err != nil {
+		if err := b.cell.Put(); err != nil {
 			warn(cellFileUnwritten(err))
 		}
 	}
@@ -46,12 +46,19 @@ func (b *beside) commit(warn func(string)) {
 	}
 	b.note(warn)
 	for i, draft := range b.signed {
-		if err := draft.Commit(); err != nil {
+		put := draft.Put
+		if i < len(b.signed)-1 { // the next one names it
+			put = draft.Commit
+		}
+		if err := put(); err != nil {
 			warn(verdictUnsigned + err.Error())
 			drop(b.signed[i+1:])
 			b.removed = append(b.removed, record.GradeEnvelope)
 			break
 		}
+	}
+	if err := b.row.Sync(); err != nil {
+		warn("what lies beside the record is not known to be on the disk: " + whyUnwritten(err))
 	}
 	for _, name := range b.removed {
 		if err := b.row.Remove(name); err != nil {

@@ -14,6 +14,10 @@ import (
 // while the rows are graded.
 const summariesEvery = time.Second
 
+// summariesShare is the part of the time, 1 of so many, that writing them may
+// take: a large run on a slow disk waits for longer.
+const summariesShare = 50
+
 // summaries brings the summaries of runs up to date after grades. Each costs
 // reading and writing all rows of its run, so for many rows it is done once in a
 // while, and at the end. A kill before that leaves a summary that is behind its
@@ -27,6 +31,7 @@ type summaries struct {
 	mu      sync.Mutex
 	pending map[string]map[record.Identity]string // row directories by run
 	written time.Time
+	took    time.Duration // the last writing of them
 }
 
 func newSummaries(every time.Duration, warn func(text string)) *summaries {
@@ -49,7 +54,7 @@ func (s *summaries) graded(rowDir string, id record.Identity) {
 		s.pending[run] = map[record.Identity]string{}
 	}
 	s.pending[run][id] = rowDir
-	if time.Since(s.written) >= s.every {
+	if time.Since(s.written) >= max(s.every, summariesShare*s.took) {
 		s.writeLocked()
 	}
 }
@@ -62,6 +67,7 @@ func (s *summaries) write() {
 }
 
 func (s *summaries) writeLocked() {
+	began := time.Now()
 	for run, rows := range s.pending {
 		if err := refreshSummary(run, rows); err != nil {
 			s.warn(fmt.Sprintf("not all of %s was brought up to date: %v", record.RunFile, err))
@@ -69,6 +75,7 @@ func (s *summaries) writeLocked() {
 	}
 	clear(s.pending)
 	s.written = time.Now()
+	s.took = s.written.Sub(began)
 }
 
 // refreshSummary brings rows of a run up to date in its summary, from the

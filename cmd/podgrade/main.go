@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +25,10 @@ import (
 var version = "0.1.0-dev"
 
 func main() {
+	if _, said := os.LookupEnv("GOGC"); !said {
+		// What podgrade holds is small beside what it reads and drops again.
+		debug.SetGCPercent(400)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), interrupts()...)
 	// A second signal ends podgrade at once, and the kernel ends its cells.
 	context.AfterFunc(ctx, stop)

@@ -313,7 +313,7 @@ func (s *scanner) number() error {
 // keySet notices a key that stands twice. Most objects have few keys, so the
 // map is made late.
 type keySet struct {
-	few  [12][]byte
+	few  [48][]byte
 	n    int
 	many map[string]struct{}
 }

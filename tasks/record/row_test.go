@@ -222,6 +222,56 @@ func TestKeepExecutedOnce(t *testing.T) {
 	}
 }
 
+// The record that is replaced keeps its bytes under the second name, without a
+// write. What is not what the grade has read is written.
+func TestKeepExecutedIsASecondNameOfTheRecord(t *testing.T) {
+	for _, before := range []string{"ungraded", "as it was read"} {
+		dir, row := newRow(t)
+		if err := row.Write(TaskFile, []byte("ungraded")); err != nil {
+			t.Fatal(err)
+		}
+		record, err := os.Stat(filepath.Join(dir, TaskFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(row.KeepExecuted([]byte(before)), row.Write(TaskFile, []byte("graded"))); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.Stat(filepath.Join(dir, ExecuteFile))
+		if err != nil || os.SameFile(kept, record) != (before == "ungraded") {
+			t.Errorf("%q: the same file: %v, %v", before, os.SameFile(kept, record), err)
+		}
+		for name, want := range map[string]string{ExecuteFile: before, TaskFile: "graded"} {
+			if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+				t.Errorf("%s holds %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+// A name that was put is there at once, and its draft is not.
+func TestPutLeavesNoDraft(t *testing.T) {
+	dir, row := newRow(t)
+	for _, name := range []string{GradeCellFile, GradeEnvelope} {
+		draft, err := row.Prepare(name, []byte(name))
+		if err == nil {
+			err = draft.Put()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != name {
+			t.Errorf("%s holds %q", name, got)
+		}
+	}
+	if err := row.Sync(); err != nil {
+		t.Error(err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left: %v", entries)
+	}
+}
+
 func runDir(t *testing.T, rows string) (run, row string) {
 	t.Helper()
 	run = t.TempDir()

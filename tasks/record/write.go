@@ -113,15 +113,23 @@ func (d *Draft) Write(p []byte) (int, error) { return d.file.Write(p) }
 // Commit puts the draft under its name and returns when both are on the disk:
 // a crash at any instant leaves the old file or the new one.
 func (d *Draft) Commit() error {
+	if err := d.Put(); err != nil {
+		return err
+	}
+	return syncDir(d.root)
+}
+
+// Put is Commit for one of several files: the name is on the disk after Sync of
+// the row. A crash before that leaves the old file or the new one, too.
+func (d *Draft) Put() error {
 	err := d.file.Sync()
 	if err == nil {
 		err = d.Publish()
 	}
 	if err != nil {
 		d.Drop()
-		return err
 	}
-	return syncDir(d.root)
+	return err
 }
 
 // Publish puts the draft under its name without waiting for the disk. It is
