@@ -36,45 +36,42 @@ func TestACellHasExactlyTheCapabilitiesAskedFor(t *testing.T) {
 	}
 }
 
-// everyCell runs a test in a sealed cell and in one as `driver: docker` has it, as
-// root and as another user, of both engines.
-func everyCell(t *testing.T, test func(t *testing.T, c isolation.Cell)) {
+// Namespaces of its own, a network of loopback alone, nothing behind a masked path,
+// and a /proc/sys that cannot be written: so is a sealed cell, and one as `driver:
+// docker` has it, as root and as another user, of both engines.
+func TestACellSeenFromInside(t *testing.T) {
 	overEngines(t, func(t *testing.T, engine string) {
 		for _, kind := range cellsToAttack {
-			t.Run(kind.name, func(t *testing.T) { test(t, onEngine(t, engine, as(t, kind.user), kind.change)) })
+			t.Run(kind.name, func(t *testing.T) { seenFromInside(t, onEngine(t, engine, as(t, kind.user), kind.change)) })
 		}
 	})
 }
 
-// Namespaces of its own, a network of loopback alone, nothing behind a masked path,
-// and a /proc/sys that cannot be written.
-func TestASealedCellSeenFromInside(t *testing.T) {
-	everyCell(t, func(t *testing.T, c isolation.Cell) {
-		for _, name := range []string{"pid", "mnt", "ipc", "uts", "net", "cgroup", "user"} {
-			outside, err := os.Readlink("/proc/self/ns/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			inside := strings.TrimSpace(sh(t, c, "readlink /proc/self/ns/"+name).out)
-			if !strings.HasPrefix(inside, name+":[") || inside == outside {
-				t.Errorf("the %s namespace is %q, that of the test %q", name, inside, outside)
-			}
+func seenFromInside(t *testing.T, c isolation.Cell) {
+	for _, name := range []string{"pid", "mnt", "ipc", "uts", "net", "cgroup", "user"} {
+		outside, err := os.Readlink("/proc/self/ns/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		want(t, c, "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status | cut -f2; ls /sys/class/net; sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d ' '", "1\n2\nlo\nlo\n")
-		// A masked path is empty, whatever it is, or not there: what cannot be looked
-		// at would say so.
-		want(t, c, "for p in "+strings.Join(oci.MaskedPaths, " ")+"; do if [ -d $p ]; then ls -A $p; elif [ -e $p ]; then cat $p; fi; done", "")
-		masked := sh(t, c, "for p in "+strings.Join(oci.MaskedPaths, " ")+"; do test -e $p && echo $p; done").out
-		for _, path := range []string{"/proc/kcore", "/proc/keys", "/proc/acpi", "/sys/firmware"} {
-			if _, err := os.Stat(path); err == nil && !strings.Contains(masked, path+"\n") {
-				t.Errorf("%s is on this host and not among the masked paths: %q", path, masked)
-			}
+		inside := strings.TrimSpace(sh(t, c, "readlink /proc/self/ns/"+name).out)
+		if !strings.HasPrefix(inside, name+":[") || inside == outside {
+			t.Errorf("the %s namespace is %q, that of the test %q", name, inside, outside)
 		}
-		want(t, c, "awk '$5 == \"/proc/sys\" {print substr($6, 1, 3)}' /proc/self/mountinfo; find /proc/sys -type f -writable 2>/dev/null | wc -l", "ro,\n0\n")
-		if got := sh(t, c, "echo 0 > /proc/sys/kernel/hostname"); got.Code == 0 {
-			t.Errorf("a name of the kernel's was written: %+v", got)
+	}
+	want(t, c, "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status | cut -f2; ls /sys/class/net; sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d ' '", "1\n2\nlo\nlo\n")
+	// A masked path is empty, whatever it is, or not there: what cannot be looked
+	// at would say so.
+	want(t, c, "for p in "+strings.Join(oci.MaskedPaths, " ")+"; do if [ -d $p ]; then ls -A $p; elif [ -e $p ]; then cat $p; fi; done", "")
+	masked := sh(t, c, "for p in "+strings.Join(oci.MaskedPaths, " ")+"; do test -e $p && echo $p; done").out
+	for _, path := range []string{"/proc/kcore", "/proc/keys", "/proc/acpi", "/sys/firmware"} {
+		if _, err := os.Stat(path); err == nil && !strings.Contains(masked, path+"\n") {
+			t.Errorf("%s is on this host and not among the masked paths: %q", path, masked)
 		}
-	})
+	}
+	want(t, c, "awk '$5 == \"/proc/sys\" {print substr($6, 1, 3)}' /proc/self/mountinfo; find /proc/sys -type f -writable 2>/dev/null | wc -l", "ro,\n0\n")
+	if got := sh(t, c, "echo 0 > /proc/sys/kernel/hostname"); got.Code == 0 {
+		t.Errorf("a name of the kernel's was written: %+v", got)
+	}
 }
 
 func TestASealedCellHasOnlyLoopback(t *testing.T) {
