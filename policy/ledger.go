@@ -104,15 +104,31 @@ func (l *ledger) add(dir, name string, signed bool) error {
 	if signed {
 		word = notedSigned
 	}
-	_, err = file.WriteString("\n" + name + " " + word + "\n")
-	info, statErr := file.Stat()
-	if err = errors.Join(err, statErr, file.Close()); err != nil {
+	if _, err = file.WriteString("\n" + name + " " + word + "\n"); err == nil {
+		err = retire(root, file)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// retire makes a ledger that has become too long the older one. Another podgrade may
+// have done so since this one opened it: what has its name now is another, then, and
+// stays. Whoever is about to do it keeps others from doing it too.
+func retire(root *os.Root, file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() <= mostLedger {
 		return err
 	}
-	if info.Size() > mostLedger {
-		return root.Rename(ledgerFile, olderLedger)
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil && !errors.Is(err, syscall.ENOLCK) && !errors.Is(err, syscall.EOPNOTSUPP) {
+		return err
 	}
-	return nil
+	named, err := root.Lstat(ledgerFile)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, named) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return root.Rename(ledgerFile, olderLedger)
 }
 
 // refresh reads what was noted since it was read last.

@@ -112,6 +112,41 @@ func TestALongLedgerForgetsWhatIsOldest(t *testing.T) {
 	}
 }
 
+// TestALongLedgerIsRetiredOnce: who opened it before another podgrade did that does not
+// put the new one in its place.
+func TestALongLedgerIsRetiredOnce(t *testing.T) {
+	before := mostLedger
+	t.Cleanup(func() { mostLedger = before })
+	mostLedger = 100
+	keys := keysWithKey(t)
+	note(t, keys, "/first", RowHalf, true)
+	root, err := openKeyDir(keys.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	file, err := openLedger(root, ledgerFile, os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(strings.Repeat("\n", 100)); err != nil {
+		t.Fatal(err)
+	}
+	note(t, keys, "/second", RowHalf, true) // which retires it
+	for range 2 {
+		if err := retire(root, file); err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range []string{"/first", "/second"} {
+			if !(&Keys{Dir: keys.Dir}).Noted(place, RowHalf) {
+				t.Errorf("%s is not known", place)
+			}
+		}
+		note(t, keys, "/third", RowHalf, true) // in the new one
+	}
+}
+
 // TestManyMayNoteAtOnce: no line of one is lost in that of another.
 func TestManyMayNoteAtOnce(t *testing.T) {
 	keys := keysWithKey(t)
