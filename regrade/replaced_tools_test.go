@@ -27,6 +27,7 @@ func TestReplacedToolsAreStamped(t *testing.T) {
 		"the directory of programs":    {"cp -a /bin /mine && rm -rf /mine/false && ln -s true /mine/false && /mine/busybox mv /bin /old && /mine/busybox ln -s mine /bin", "true", "/bin"},
 		"what every program loads":     {"mkdir -p /etc && echo /tmp/evil.so >/etc/ld.so.preload", "true", "/etc/ld.so.preload"},
 		"a program in the workspace":   {"mkdir -p node_modules/.bin && " + shim + " >node_modules/.bin/false && chmod +x node_modules/.bin/false", "true", "/work/workspace/node_modules/.bin/false"},
+		"grep in the workspace":        {"mkdir -p node_modules/.bin && " + shim + " >node_modules/.bin/grep && chmod +x node_modules/.bin/grep", "true", "/work/workspace/node_modules/.bin/grep"},
 		"a new program":                {"mkdir -p /usr/local/bin && " + shim + " >/usr/local/bin/mine && chmod +x /usr/local/bin/mine", "mine", ""},
 		"a new program in workspace":   {"mkdir -p node_modules/.bin && " + shim + " >node_modules/.bin/mine && chmod +x node_modules/.bin/mine", "mine", ""},
 		"a file that is no program":    {"mkdir -p /etc && echo x >/etc/mine", "test -e /etc/mine", ""},
