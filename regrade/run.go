@@ -246,7 +246,11 @@ func (r *runner) gradeFindings(i int) []Finding {
 	if g.read() != nil {
 		return nil
 	}
-	if err := g.consent(); KindOf(err) == Refused {
+	request, err := g.request()
+	if err == nil {
+		_, err = policy.Ask(request, o.Answer.Policy)
+	}
+	if KindOf(err) == Refused {
 		return []Finding{{File: job.Row.File.Path, Text: "the grade of " + job.Identity().String() + ": " + refusalText(err)}}
 	}
 	return nil
