@@ -146,14 +146,21 @@ func (s *supervisor) pump(c *command, id uint32, from *os.File, stream protocol.
 		if n > 0 {
 			s.send(s.out.WriteChunk(id, stream, buf[:n]))
 		}
-		if n == firstChunk {
-			buf = make([]byte, protocol.ChunkSize)
-		}
+		buf = chunkAfter(buf, n)
 		if err != nil {
 			c.eof <- struct{}{}
 			return
 		}
 	}
+}
+
+// chunkAfter is what an output is read by next, when n bytes of buf were read: what
+// fills the first chunk is read by large ones from then on.
+func chunkAfter(buf []byte, n int) []byte {
+	if n < firstChunk || len(buf) > firstChunk {
+		return buf
+	}
+	return make([]byte, protocol.ChunkSize)
 }
 
 // wait waits for the command's end, or ends everything after its time-out.

@@ -188,3 +188,21 @@ func TestRelativeNames(t *testing.T) {
 		}
 	}
 }
+
+// A program that prints blocks of just the first chunk's size, as C's library does,
+// must not cost a buffer for each.
+func TestChunksGrowOnce(t *testing.T) {
+	first := make([]byte, firstChunk)
+	if got := chunkAfter(first, firstChunk-1); &got[0] != &first[0] {
+		t.Error("a line made it grow")
+	}
+	large := chunkAfter(first, firstChunk)
+	if len(large) != protocol.ChunkSize {
+		t.Fatalf("it grew to %d bytes", len(large))
+	}
+	for _, n := range []int{1, firstChunk, protocol.ChunkSize} {
+		if got := chunkAfter(large, n); &got[0] != &large[0] {
+			t.Errorf("%d bytes made another one", n)
+		}
+	}
+}
