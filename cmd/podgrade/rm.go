@@ -76,11 +76,17 @@ type openedRun struct {
 }
 
 func (r *openedRun) close() {
-	if r.release != nil {
-		r.release()
-	}
+	r.letRun()
 	r.dir.Close()
 	r.parent.Close()
+}
+
+// letRun calls release, once.
+func (r *openedRun) letRun() {
+	if r.release != nil {
+		r.release()
+		r.release = nil
+	}
 }
 
 func refuseRemoval(on string, why error, do string) error {
@@ -246,6 +252,9 @@ func isTerminal(file *os.File) bool {
 }
 
 func (r *openedRun) remove(ctx context.Context, options isolation.Options) error {
+	// What keeps other hosts away is a file in the run, which NFS does not let go of
+	// while it is open. The directory's own lock is held to the end.
+	r.letRun()
 	if err := isolation.RemoveTree(ctx, options, r.dir); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"podgrade/isolation"
 	"podgrade/regrade"
 	"podgrade/tasks/record"
 )
@@ -66,5 +67,33 @@ func TestARunUnderWayIsNotRemoved(t *testing.T) {
 	defer other.Close()
 	if _, err := regrade.LockRun(other); !errors.Is(err, regrade.ErrRunning) {
 		t.Errorf("while it is removed: %v", err)
+	}
+}
+
+// What keeps other hosts away is a file in the run: over NFS a run could not be
+// removed as long as it is open.
+func TestOtherHostsAreLetInBeforeARunIsRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	file := filepath.Join(dir, record.RunFile)
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, []byte(`{"task_results": []}`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	run, err := openRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := 0
+	run.release = func() {
+		released++
+		if _, err := os.Lstat(file); err != nil {
+			t.Errorf("when it is released: %v", err)
+		}
+	}
+	if err := run.remove(t.Context(), isolation.Options{Scratch: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	run.close()
+	if released != 1 {
+		t.Errorf("it was released %d times", released)
 	}
 }
