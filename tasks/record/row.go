@@ -151,7 +151,8 @@ func (r *Row) KeepExecuted(before []byte) error {
 	}
 	kept, err := readPlain(r.root, ExecuteFile, MaxRecord)
 	if err == nil && bytes.Equal(kept, before) {
-		return syncDir(r.root)
+		// Who wrote the record need not have waited for the disk, and it was replaced then.
+		return errors.Join(syncFile(r.root, ExecuteFile), syncDir(r.root))
 	}
 	if err := r.root.Remove(ExecuteFile); err != nil {
 		return err

@@ -249,6 +249,28 @@ func TestKeepExecutedIsASecondNameOfTheRecord(t *testing.T) {
 	}
 }
 
+// Another program may have left the record without waiting for the disk: before it is
+// replaced, its bytes are there.
+func TestKeptRecordIsOnTheDisk(t *testing.T) {
+	dir, row := newRow(t)
+	if err := os.WriteFile(filepath.Join(dir, TaskFile), []byte("ungraded"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var synced []string
+	before := fsync
+	fsync = func(file *os.File) error {
+		synced = append(synced, filepath.Base(file.Name()))
+		return before(file)
+	}
+	defer func() { fsync = before }()
+	if err := row.KeepExecuted([]byte("ungraded")); err != nil {
+		t.Fatal(err)
+	}
+	if len(synced) != 1 || synced[0] != ExecuteFile {
+		t.Errorf("on the disk: %v", synced)
+	}
+}
+
 // A name that was put is there at once, and its draft is not.
 func TestPutLeavesNoDraft(t *testing.T) {
 	dir, row := newRow(t)

@@ -157,6 +157,19 @@ func (d *Draft) Drop() {
 	d.root.Remove(d.temp)
 }
 
+// syncFile returns when the bytes of a file are on the disk.
+func syncFile(root *os.Root, name string) error {
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return fsync(file)
+}
+
+// fsync is the system's, which a test counts.
+var fsync = (*os.File).Sync
+
 func syncDir(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {
