@@ -25,7 +25,10 @@ func (p *place) lookForRoom(ctx context.Context, cell isolation.Cell) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.room = room
+	// Another command may have looked meanwhile, and found that it is somebody else's.
+	if !p.room.Full || p.room.Own {
+		p.room = room
+	}
 	return nil
 }
 

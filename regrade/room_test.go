@@ -1,6 +1,7 @@
 package regrade
 
 import (
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -56,5 +57,29 @@ func TestAFullDiskIsNoAnswer(t *testing.T) {
 				t.Errorf("the log does not say why: %s", log)
 			}
 		})
+	}
+}
+
+// roomCell answers what Room asks, and nothing else.
+type roomCell struct {
+	isolation.Cell
+	look func() isolation.Room
+}
+
+func (c roomCell) Room(context.Context) (isolation.Room, error) { return c.look(), nil }
+
+// Of commands that run at once one may find that a disk is full by somebody else's
+// doing while another one still looks: that is not forgotten for what the other found.
+func TestADiskThatSomebodyElseFilledIsRemembered(t *testing.T) {
+	own, others := isolation.Room{Full: true, Own: true}, isolation.Room{Full: true}
+	p := &place{}
+	slow := roomCell{look: func() isolation.Room {
+		if err := p.lookForRoom(t.Context(), roomCell{look: func() isolation.Room { return others }}); err != nil {
+			t.Error(err)
+		}
+		return own
+	}}
+	if err := p.lookForRoom(t.Context(), slow); err != nil || p.room != others {
+		t.Errorf("%+v, %v", p.room, err)
 	}
 }
