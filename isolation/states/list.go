@@ -74,6 +74,9 @@ func parseLine(line string) (f file, err error) {
 		}
 		f.Paths, rest = append(f.Paths, path), rest[len(quoted):]
 	}
+	if len(f.Paths) == 0 {
+		return f, errors.New("it names no file")
+	}
 	return f, nil
 }
 
@@ -105,7 +108,8 @@ func listOf(dir string) ([]file, error) {
 }
 
 // formerListOf reads the list of a layer that is being removed, as far as it is
-// still there.
+// still there: a line that cannot be read holds nothing, so that a damaged layer can
+// be removed, and others have what is left of it.
 func formerListOf(dir string) ([]file, error) {
 	text, err := os.ReadFile(listFile(dir))
 	if isMissing(err) || err == nil && len(text) == 0 {
@@ -114,7 +118,15 @@ func formerListOf(dir string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(text)
+	var files []file
+	for line := range strings.Lines(string(text)) {
+		f, err := parseLine(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			f = file{}
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 func sumOf(text []byte) string {

@@ -31,6 +31,9 @@ func Release(dir string) error {
 		defer unix.Close(layer)
 	}
 	for line, f := range list {
+		if f.SHA256 == "" {
+			continue
+		}
 		if err := h.release(f, place{filepath.Base(dir), line}, layer, need); err != nil {
 			return err
 		}

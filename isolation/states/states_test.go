@@ -328,3 +328,22 @@ func TestAPlaceIsShort(t *testing.T) {
 		t.Errorf("%s: %+v, %v", p, got, err)
 	}
 }
+
+// A layer whose list is damaged can be removed, as its fault says; what can still be
+// read of the list leaves the others their bytes.
+func TestADamagedListCanBeRemoved(t *testing.T) {
+	scratch := t.TempDir()
+	first, _ := kept(t, scratch, 0)
+	second, _ := kept(t, scratch, 1)
+	text, err := os.ReadFile(listFile(first))
+	must(t, err)
+	sum, _, _ := strings.Cut(string(text), " ")
+	must(t, os.WriteFile(listFile(first), append(text, "rubbish\n"+sum+" 5 here \n"...), 0o600))
+	if _, err := HollowOf(first); !errors.Is(err, ErrDamaged) {
+		t.Errorf("with another list: %v", err)
+	}
+	must(t, remove(first))
+	reads(t, second, 1)
+	must(t, os.WriteFile(listFile(second), []byte("rubbish"), 0o600))
+	must(t, remove(second))
+}
