@@ -24,6 +24,7 @@ var (
 	scenarioLine = regexp.MustCompile(`(?m)^\| (D-\d+) \| (.+) \| (.+) \|$`)
 	namedTest    = regexp.MustCompile("`([a-z/_]+_test\\.go)`\\s+`(Test\\w+)`")
 	numberOf     = regexp.MustCompile(`D-\d+`)
+	numberOfName = regexp.MustCompile(`^TestD(\d+)[A-Z]`)
 )
 
 func scenarios(t *testing.T) []scenario {
@@ -48,8 +49,8 @@ func scenariosPage(t *testing.T) string {
 	return string(page)
 }
 
-// numbersIn returns the numbers that a test's names begin with; nil when there
-// is no such test.
+// numbersIn returns the numbers that a test's names begin with, its own among
+// them; nil when there is no such test.
 func numbersIn(t *testing.T, file, test string) map[string]bool {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", file), nil, 0)
@@ -63,6 +64,9 @@ func numbersIn(t *testing.T, file, test string) map[string]bool {
 			continue
 		}
 		numbers := map[string]bool{}
+		if number := numberOfName.FindStringSubmatch(test); number != nil {
+			numbers["D-"+number[1]] = true
+		}
 		ast.Inspect(function, func(n ast.Node) bool {
 			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 				text, _ := strconv.Unquote(literal.Value)
