@@ -115,8 +115,13 @@ success_criteria:
 `)
 	s := newScene(t)
 	s.write("live.yaml", withPodman(task, "grade: live"))
+	s.podgrade(0, "run", "live.yaml", "--run-dir", "of-podman", "--engine", "podman")
+	r := s.is("of-podman/"+sceneRow, "SUCCESS", 1)
+	if !slices.Equal(r.stamps(), []string{"graded_live=true"}) || r.Info[record.Engine] != "podman" || len(r.PostRun) != 1 || r.PostRun[0]["stdout"] != "made\n" {
+		t.Errorf("with the Podman engine: stamps %v, engine %v, post_run %v", r.stamps(), r.Info[record.Engine], r.PostRun)
+	}
 	s.podgrade(0, "run", "live.yaml", "--run-dir", "one")
-	r := s.is("one/"+sceneRow, "SUCCESS", 1)
+	r = s.is("one/"+sceneRow, "SUCCESS", 1)
 	if !slices.Equal(r.stamps(), []string{"graded_live=true"}) || r.Info[record.WorkspaceView] != "live" {
 		t.Errorf("stamps %v, view %v", r.stamps(), r.Info[record.WorkspaceView])
 	}
