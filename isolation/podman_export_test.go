@@ -10,10 +10,11 @@ import (
 
 // RemoveHook starts Podman's service and takes its hook away.
 func RemoveHook(ctx context.Context, h *Host) error {
-	if _, err := h.podmanService(ctx); err != nil {
+	s, err := h.podmanService(ctx)
+	if err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(h.run.dir, "hooks", worker.HookName))
+	return os.Remove(filepath.Join(s.dir, "hooks", worker.HookName))
 }
 
 // KillService kills Podman's service, as somebody else might, and returns when it

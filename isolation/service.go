@@ -64,14 +64,14 @@ func (h *Host) podmanService(ctx context.Context) (*service, error) {
 }
 
 func (h *Host) startService(ctx context.Context) (*service, error) {
-	hooks, err := h.hooksDir()
-	if err != nil {
-		return nil, err
-	}
 	dir, err := makeSocketDir(h.run.dir)
 	if err != nil {
 		return nil, &Fault{Tried: "make a directory for the socket of Podman's service", Why: err,
 			Do: "set XDG_RUNTIME_DIR to a directory of yours that you can write to"}
+	}
+	hooks, err := h.hooksDir(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	running, cancel := context.WithCancel(context.Background())
 	s := &service{dir: dir, cancel: cancel, ended: make(chan struct{})}
@@ -125,9 +125,11 @@ func (s *service) end() error {
 }
 
 // hooksDir makes the directory with the hook by which Podman lets us say what
-// the runtime makes of a container of ours.
-func (h *Host) hooksDir() (string, error) {
-	dir := filepath.Join(h.run.dir, "hooks")
+// the runtime makes of a container of ours. It lies beside the socket: Podman 4
+// takes its name for a list with commas and quotes, which scratch directories may
+// have in theirs.
+func (h *Host) hooksDir(beside string) (string, error) {
+	dir := filepath.Join(beside, "hooks")
 	hook, err := worker.HookFile(filepath.Join(h.options.Libexec, workerName))
 	if err != nil {
 		return "", err
