@@ -70,10 +70,14 @@ func install(s System, programs ...string) string {
 	return installers[kind] + strings.Join(names, " ")
 }
 
+// sysctlFile is read after 99-user_max_user_namespaces.conf, the file by which
+// hardening guides of RHEL switch user namespaces off: the last file counts.
+const sysctlFile = "/etc/sysctl.d/99-zz-rootless.conf"
+
 // sysctl sets a setting now and at every start of the machine.
 func sysctl(setting string) []string {
 	return []string{
-		"echo " + quote(setting) + " | sudo tee /etc/sysctl.d/99-rootless.conf",
+		"echo " + quote(setting) + " | sudo tee " + sysctlFile,
 		"sudo sysctl --system",
 	}
 }

@@ -128,6 +128,17 @@ func TestEachFactCounts(t *testing.T) {
 	}
 }
 
+// TestASettingOutlastsWhatSwitchedItOff: systemd reads the files of sysctl.d in the
+// order of their names, and the last one counts.
+func TestASettingOutlastsWhatSwitchedItOff(t *testing.T) {
+	do := strings.Join(finding(t, recorded(t, "rhel9-stig"), "user namespaces").Do, "\n")
+	_, file, found := strings.Cut(do, "sudo tee ")
+	file, _, _ = strings.Cut(file, "\n")
+	if !found || file <= "/etc/sysctl.d/99-user_max_user_namespaces.conf" || filepath.Ext(file) != ".conf" {
+		t.Errorf("%q is read before the file that sets it to 0", file)
+	}
+}
+
 // TestWhatIsNotOkSaysWhatToDo holds for every host in testdata.
 func TestWhatIsNotOkSaysWhatToDo(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
