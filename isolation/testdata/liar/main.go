@@ -2,8 +2,9 @@
 // it changes the bundle's configuration, and is the real runtime from then on.
 // Tests put it where podgrade, or Podman, looks for crun.
 //
-// Which lie it tells stands in the file "lie" beside it; the real runtime's
-// path in the file "runtime". Without a lie it is honest.
+// Which lie it tells is the name of the host in the configuration, after "lie-";
+// with another name it is honest. The real runtime's path stands in the file
+// "runtime" beside it.
 package main
 
 import (
@@ -31,22 +32,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	lie, err := os.ReadFile(beside("lie"))
-	if err != nil {
-		return err
-	}
-	bundle := bundleOf(os.Args[1:])
-	if bundle != "" && len(lie) == 0 {
-		if err := change(filepath.Join(bundle, "config.json"), remember); err != nil {
-			return err
-		}
-	}
-	if bundle != "" && len(lie) > 0 {
-		tell, known := lies[string(lie)]
-		if !known {
-			return fmt.Errorf("there is no lie %q", lie)
-		}
-		if err := change(filepath.Join(bundle, "config.json"), tell); err != nil {
+	if bundle := bundleOf(os.Args[1:]); bundle != "" {
+		if err := change(filepath.Join(bundle, "config.json")); err != nil {
 			return err
 		}
 	}
@@ -85,7 +72,8 @@ func bundleOf(args []string) string {
 	return ""
 }
 
-func change(path string, tell func(*specs.Spec) error) error {
+// change tells the lie that a configuration asks for.
+func change(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -93,6 +81,12 @@ func change(path string, tell func(*specs.Spec) error) error {
 	var s specs.Spec
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
+	}
+	tell := remember
+	if lie, asked := strings.CutPrefix(s.Hostname, "lie-"); asked {
+		if tell = lies[lie]; tell == nil {
+			return fmt.Errorf("there is no lie %q", lie)
+		}
 	}
 	if err := tell(&s); err != nil {
 		return err
