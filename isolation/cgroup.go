@@ -325,6 +325,21 @@ func (c *cellLimits) holds() error {
 	return nil
 }
 
+// forRuntime is the group as a runtime names it that enters it by itself, from the
+// root of the hierarchy on; "": there is none. It is made anew where a runtime has
+// removed it with a container before: they think that a group they entered is
+// theirs.
+func (c *cellLimits) forRuntime() (string, error) {
+	if c == nil {
+		return "", nil
+	}
+	below, found := strings.CutPrefix(c.dirs[0], groupRoot+"/")
+	if c.first || len(c.dirs) != 1 || !found {
+		return "", fmt.Errorf("a runtime has no name for the control group %s", c.dirs[0])
+	}
+	return "/" + below, c.set()
+}
+
 // doors are what a process enters the groups by: the directory of one of version
 // 2, of those of version 1 the files to which it writes.
 func (c *cellLimits) doors() (doors []*os.File, err error) {

@@ -143,32 +143,34 @@ func TestLimitsAreReadBackFromAFakeControlGroupTree(t *testing.T) {
 // starts without it and says that its limits are not enforced, and where they
 // are required no command runs.
 func TestACellThatAFakeControlGroupDoesNotTakeIsNotLimited(t *testing.T) {
-	for _, required := range []bool{false, true} {
-		h := start(t, options(t))
-		defer h.Close()
-		tree := t.TempDir()
-		fakeGroup(t, filepath.Join(tree, "podgrade-cell-"+isolation.RunName(h)+"-cell-1"), limitFiles())
-		isolation.UseGroups(h, tree, oci.LimitControllers())
-		o := order(t, as(t, ""))
-		asksForLimits(&o)
-		o.RequireLimits = required
-		c, err := h.Open(ctx(t), o)
-		if required {
-			if err == nil || faultKind(err) != isolation.Refusal || !strings.Contains(err.Error(), "systemd-run --user --scope") {
-				t.Errorf("with required limits: %v", err)
+	overEngines(t, func(t *testing.T, engine string) {
+		for _, required := range []bool{false, true} {
+			h := start(t, options(t))
+			defer h.Close()
+			tree := t.TempDir()
+			fakeGroup(t, filepath.Join(tree, "podgrade-cell-"+isolation.RunName(h)+"-cell-1"), limitFiles())
+			isolation.UseGroups(h, tree, oci.LimitControllers())
+			o := order(t, as(t, ""))
+			asksForLimits(&o)
+			o.Engine, o.RequireLimits = engine, required
+			c, err := h.Open(ctx(t), o)
+			if required {
+				if err == nil || faultKind(err) != isolation.Refusal || !strings.Contains(err.Error(), "systemd-run --user --scope") {
+					t.Errorf("with required limits: %v", err)
+				}
+				continue
 			}
-			continue
+			if err != nil {
+				t.Fatal(err)
+			}
+			alive(t, c)
+			made := c.Made()
+			if !slices.Equal(made.LimitsNotKept, []string{"memory", "cpus", "pids"}) || specOf(t, c).Linux.Resources != nil {
+				t.Errorf("enforced %q, not enforced %q, specification %+v", made.LimitsKept, made.LimitsNotKept, specOf(t, c).Linux.Resources)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		alive(t, c)
-		made := c.Made()
-		if !slices.Equal(made.LimitsNotKept, []string{"memory", "cpus", "pids"}) || specOf(t, c).Linux.Resources != nil {
-			t.Errorf("enforced %q, not enforced %q, specification %+v", made.LimitsKept, made.LimitsNotKept, specOf(t, c).Linux.Resources)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	})
 }

@@ -29,15 +29,15 @@ const (
 // floor (commandLimits).
 func (c *cell) limit() {
 	var err error
-	if c.made.Engine == EngineBundle {
+	if c.made.Engine != EngineHost {
 		c.limits, err = c.host.groups.make(filepath.Base(c.host.run.dir)+"-"+c.name, c.order.Plan.Limits)
 	}
 	c.limitsWhy = c.host.noGroups
 	switch {
 	case err != nil:
 		c.limitsWhy = err.Error()
-	case c.made.Engine != EngineBundle:
-		c.limitsWhy = "only cells of the engine " + EngineBundle + " have control groups of their own"
+	case c.made.Engine == EngineHost:
+		c.limitsWhy = "without a container there is no control group of its own"
 	}
 	c.noteLimits()
 }
@@ -118,5 +118,5 @@ func (c *cell) limitsFault() error {
 	}
 	return &Fault{Kind: Refusal, Tried: "make a cell with the limits that the task asks for", On: on,
 		Why: fmt.Errorf("nothing enforces these for a whole cell: %s (%s)", strings.Join(missing, ", "), c.limitsWhy),
-		Do:  "start podgrade in a control group of its own (" + c.host.privilege.scope() + " podgrade ...) with --engine bundle, or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
+		Do:  "start podgrade in a control group of its own (" + c.host.privilege.scope() + " podgrade ...), or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
 	"podgrade/isolation/states"
 	"podgrade/isolation/worker"
 )
@@ -38,25 +40,10 @@ func (c *cell) bootPodman(ctx context.Context) error {
 		return err
 	}
 	watch.lap("views")
-	spec, raw, err := c.specification(facts)
+	spec, err := c.contain(ctx, facts, &watch)
 	if err != nil {
 		return err
 	}
-	if err := c.createContainer(ctx, spec, raw); err != nil {
-		return err
-	}
-	if err := c.applyState(ctx); err != nil {
-		return c.failed("grade with the state layer", err)
-	}
-	watch.lap("create")
-	if err := c.prepareContainer(ctx, facts); err != nil {
-		return c.failed("prepare the container", err)
-	}
-	watch.lap("prepare")
-	if err := c.startContainer(ctx); err != nil {
-		return err
-	}
-	watch.lap("start")
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
@@ -70,9 +57,54 @@ func (c *cell) bootPodman(ctx context.Context) error {
 	return nil
 }
 
+// contain makes the container and starts it, in the cell's control group where it
+// has one. A group that no container starts in, or that the runtime does not
+// enter, is none, as with the bundle engine: the container is made again without.
+func (c *cell) contain(ctx context.Context, facts *worker.RootFacts, watch *stopwatch) (*specs.Spec, error) {
+	for {
+		spec, err := c.makeContainer(ctx, facts, watch)
+		if c.limits == nil || ctx.Err() != nil || c.host.gone() {
+			return spec, err
+		}
+		if err == nil {
+			if err = c.limits.holds(); err == nil {
+				return spec, nil
+			}
+			c.end(true, true)
+		}
+		if err := c.unlimited(err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// makeContainer makes the container, up to its supervisor's hello.
+func (c *cell) makeContainer(ctx context.Context, facts *worker.RootFacts, watch *stopwatch) (*specs.Spec, error) {
+	spec, raw, err := c.specification(facts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.createContainer(ctx, spec, raw); err != nil {
+		return nil, err
+	}
+	if err := c.applyState(ctx); err != nil {
+		return nil, c.failed("grade with the state layer", err)
+	}
+	watch.lap("create")
+	if err := c.prepareContainer(ctx, facts); err != nil {
+		return nil, c.failed("prepare the container", err)
+	}
+	watch.lap("prepare")
+	if err := c.startContainer(ctx); err != nil {
+		return nil, err
+	}
+	watch.lap("start")
+	return spec, nil
+}
+
 // failed ends what was begun, and adds what the runtime and Podman said.
 func (c *cell) failed(tried string, err error) error {
-	c.end(true, false)
+	c.end(true, true)
 	if said := c.stderr; said != nil && said.String() != "" {
 		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(said.String(), "\n", "; "))
 	}

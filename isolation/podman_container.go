@@ -39,6 +39,10 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	if err != nil {
 		return err
 	}
+	group, err := c.limits.forRuntime()
+	if err != nil {
+		return &Fault{Tried: "limit the cell", On: "of " + c.order.Image.Pin.String(), Why: err}
+	}
 	c.containers++
 	c.container = fmt.Sprintf("podgrade-%s-%s-%d", filepath.Base(c.host.run.dir), c.name, c.containers)
 	labels, err := ownerLabels(c.host.run.dir)
@@ -50,7 +54,7 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	}
 	lowered, err := json.Marshal(oci.Lower(spec, oci.ContainerFacts{
 		Name: c.container, Image: c.order.Image.Pin.ID, Labels: labels, Runtime: filepath.Base(c.host.runtime.Path),
-		SpecFile: specFile, SeccompProfile: worker.SeccompFile(specFile),
+		SpecFile: specFile, SeccompProfile: worker.SeccompFile(specFile), Group: group,
 	}))
 	if err != nil {
 		return &Fault{Tried: "make a container", Why: err}

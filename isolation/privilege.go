@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +107,17 @@ func (ordinary) worker(program string) (start, error) {
 func (ordinary) mapped(ctx context.Context, pid int) error { return writeMaps(ctx, pid) }
 
 func (ordinary) podman(ctx context.Context, h *Host, argv []string, stdin *os.File, stdout, stderr io.Writer) (int, error) {
+	if argv[0] == h.podman {
+		argv = insideArgs(argv)
+	}
 	return h.execInside(ctx, argv, h.podmanEnv(), stdin, stdout, stderr)
+}
+
+// insideArgs are the arguments of Podman inside the worker's namespaces. The
+// user's systemd, which Podman asks for control groups where there is one, would
+// take the process numbers of those namespaces for its own.
+func insideArgs(argv []string) []string {
+	return slices.Insert(slices.Clone(argv), 1, "--cgroup-manager=cgroupfs")
 }
 
 func (ordinary) image(context.Context, *cell, *worker.Root) ([]*os.File, error) { return nil, nil }

@@ -29,8 +29,9 @@ type service struct {
 	ended  chan struct{}
 }
 
-// serviceGrace bounds its start: a first start of Podman sets its store up.
-const serviceGrace = 30 * time.Second
+// serviceGrace bounds its start: a first start of Podman sets its store up, and a
+// busy host gives it little of a processor.
+const serviceGrace = 2 * time.Minute
 
 // podmanService starts the service when it is first needed: it takes 100 to
 // 300 ms, so a grade does without it.

@@ -13,6 +13,10 @@ import (
 // specification of the cell that the container is. Podman's hook looks for it.
 const SpecAnnotation = "podgrade.spec"
 
+// GroupAnnotation names, in a container of Podman, the control group that the
+// runtime is to enter, whose limits are set already.
+const GroupAnnotation = "podgrade.group"
+
 // Container is a container as Podman's service is asked for it: the part of
 // libpod's container creation request that a cell needs, under the same JSON
 // names. It is data only, so that the lowering can be tested without Podman.
@@ -98,6 +102,7 @@ type ContainerFacts struct {
 	Labels         map[string]string // whose the container is
 	SpecFile       string            // of the whole specification
 	SeccompProfile string            // file with the specification's profile
+	Group          string            // control group that it enters, as runtimes name one; "": none of its own
 }
 
 // shmSize is that of /dev/shm in every cell, in bytes.
@@ -111,9 +116,13 @@ var podmanMasks = []string{"/sys/dev/block"}
 // Adjust sets right.
 func Lower(s *specs.Spec, f ContainerFacts) Container {
 	private := ContainerNamespace{Mode: "private"}
+	annotations := map[string]string{SpecAnnotation: f.SpecFile}
+	if f.Group != "" {
+		annotations[GroupAnnotation] = f.Group
+	}
 	return Container{
 		Name: f.Name, Image: f.Image, Runtime: f.Runtime, Labels: f.Labels,
-		Annotations: map[string]string{SpecAnnotation: f.SpecFile},
+		Annotations: annotations,
 		Entrypoint:  []string{}, Command: slices.Clone(s.Process.Args),
 		Stdin: true, Env: variables(s.Process.Env), UnsetEnvAll: true,
 		Log:     ContainerLog{Driver: "none"}, // or every byte of every command is written twice
@@ -216,6 +225,10 @@ func Adjust(generated, wanted *specs.Spec) (*specs.Spec, error) {
 	linux.MountLabel = generated.Linux.MountLabel
 	linux.CgroupsPath = generated.Linux.CgroupsPath
 	linux.Resources = generated.Linux.Resources
+	if group := generated.Annotations[GroupAnnotation]; group != "" {
+		// It has the limits already, and Podman would add its own.
+		linux.CgroupsPath, linux.Resources = group, nil
+	}
 	adjusted.Process, adjusted.Linux = &process, &linux
 	return &adjusted, nil
 }

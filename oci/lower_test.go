@@ -113,6 +113,25 @@ func TestAdjustKeepsOfPodmanWhatOnlyPodmanKnows(t *testing.T) {
 	}
 }
 
+// TestAdjustEntersTheGroupOfTheCell: Podman's own limits of a container, as that
+// of processes which it always sets, would replace those of the group.
+func TestAdjustEntersTheGroupOfTheCell(t *testing.T) {
+	wanted := loweredSpec(t, nil, oci.User{})
+	container := oci.Lower(wanted, oci.ContainerFacts{SpecFile: "/scratch/config.json", Group: "/a/cell"})
+	podman := generated()
+	podman.Annotations = container.Annotations
+	got, err := oci.Adjust(podman, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Linux.CgroupsPath != "/a/cell" || got.Linux.Resources != nil {
+		t.Errorf("the group is %q, with the resources %+v", got.Linux.CgroupsPath, got.Linux.Resources)
+	}
+	if _, there := oci.Lower(wanted, oci.ContainerFacts{}).Annotations[oci.GroupAnnotation]; there {
+		t.Error("a cell without a group names one")
+	}
+}
+
 func TestAdjustRefusesWhatIsNoContainer(t *testing.T) {
 	wanted := loweredSpec(t, nil, oci.User{})
 	for name, c := range map[string]struct{ generated, wanted *specs.Spec }{
