@@ -100,8 +100,9 @@ func TestHowARowEnds(t *testing.T) {
 			want: ended{record.Timeout, record.CategoryTimeout, record.ComponentTaskTimeout, true, "task_timeout"},
 		},
 		"pre_run fails": {
-			text: agentOf("true") + sealedBusybox + "pre_run: [{command: 'true'}, {command: 'echo trouble >&2; exit 4'}, {command: 'true'}]",
-			want: ended{record.Error, record.CategorySetup, record.ComponentSetup, false, "pre_run 2"},
+			text:   agentOf("true") + sealedBusybox + "pre_run: [{command: 'true'}, {command: 'cp \"$TASK_DIR/answer.txt\" /opt/copy; echo trouble >&2; exit 4'}, {command: 'true'}]",
+			beside: map[string]string{"answer.txt": "42\n"},
+			want:   ended{record.Error, record.CategorySetup, record.ComponentSetup, false, "pre_run 2"},
 		},
 		"pre_run takes too long": {
 			text: agentOf("true") + sealedBusybox + "pre_run: [{command: sleep 60, timeout: 1}]",
@@ -147,6 +148,15 @@ func TestHowARowEnds(t *testing.T) {
 			}
 			if name == "pre_run fails" && r.Record.PreRunResults != 2 {
 				t.Errorf("%d results of pre_run", r.Record.PreRunResults)
+			}
+			if name == "pre_run fails" {
+				info := r.Record.Environment
+				if got := info.Text(record.StateChanges); !strings.Contains(got, "/opt/copy") || strings.Contains(got, "answer.txt") {
+					t.Errorf("of the task directory there stays: %q", got)
+				}
+				if ids := record.StateLayers(info); len(ids) != 0 {
+					t.Errorf("a row that is never graded keeps the layers %v", ids)
+				}
 			}
 			if !c.want.gradable {
 				return

@@ -13,7 +13,8 @@ import (
 )
 
 // preRun runs the task's pre_run with the task directory in the cell, and takes
-// it out again: the agent never sees it.
+// it out again, whatever became of the commands: neither the agent nor a state
+// layer ever has it.
 func (e *execution) preRun(ctx context.Context) error {
 	hooks := e.accepted.Setup().PreRun
 	if len(hooks) == 0 {
@@ -24,13 +25,14 @@ func (e *execution) preRun(ctx context.Context) error {
 			return err
 		}
 	}
+	return errors.Join(e.runHooks(ctx, hooks), e.emptyTaskDir(ctx))
+}
+
+func (e *execution) runHooks(ctx context.Context, hooks []tasks.PreRun) error {
 	for i, hook := range hooks {
 		if err := e.hook(ctx, fmt.Sprintf("pre_run %d", i+1), hook); err != nil {
 			return err
 		}
-	}
-	if err := e.emptyTaskDir(ctx); err != nil {
-		return templateFault("take the task directory out of the cell after pre_run", err)
 	}
 	return nil
 }
@@ -66,7 +68,8 @@ func (e *execution) runDir() string {
 // emptyTaskDir takes out what the task directory holds. What a command of
 // pre_run left running may still write there, so nothing is left running.
 func (e *execution) emptyTaskDir(ctx context.Context) error {
-	return e.cell.Remove(ctx, e.cell.Places().TaskDir, ".")
+	err := e.cell.Remove(ctx, e.cell.Places().TaskDir, ".")
+	return templateFault("take the task directory out of the cell after pre_run", err)
 }
 
 // hook runs one command of pre_run. One that fails ends the set-up, unless it

@@ -33,11 +33,15 @@ func keepingOf(statePolicy string) keeping {
 	return keeping{after: true}
 }
 
-// keeps is what can be kept of what the task asks for.
+// keeps is what can be kept of what the task asks for. A row whose set-up failed
+// is never graded, so nothing needs what it left.
 func (e *execution) keeps() keeping {
 	k := keepingOf(e.task.Sandbox.StatePolicy())
 	if e.made.StateProblem != "" {
 		k.before, k.after = false, false
+	}
+	if e.facts.Setup == nil {
+		k.after = false
 	}
 	return k
 }

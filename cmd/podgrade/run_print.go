@@ -101,7 +101,7 @@ const mostBadRows = 50
 // printRun says what a run came to: the rows that did not pass, and counts.
 func printRun(out io.Writer, result *regrade.RunResult) error {
 	w := bufio.NewWriter(out)
-	var graded, passed, ungraded, notRun, listed int
+	var graded, passed, ungraded, lost, notRun, listed int
 	for _, row := range result.Rows {
 		switch {
 		case row.Status == "":
@@ -110,6 +110,8 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 			graded++
 		case row.Status.Category() == record.Ungraded:
 			ungraded++
+		default:
+			lost++
 		}
 		if row.Status == record.Success {
 			passed++
@@ -135,6 +137,9 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 	if ungraded > 0 {
 		fmt.Fprintf(w, "%d of %d rows executed and not graded; podgrade run, with the same files and options and --resume --run-dir %s, grades them\n",
 			ungraded, len(result.Rows), policy.Neutral(result.Dir))
+	}
+	if lost > 0 {
+		fmt.Fprintf(w, "%d of %d rows ended with an error and cannot be graded; with --resume --retry error they are executed again\n", lost, len(result.Rows))
 	}
 	if graded > 0 {
 		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)

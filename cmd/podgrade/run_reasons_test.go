@@ -26,7 +26,7 @@ func TestRunSaysWhyRowsDidNotPass(t *testing.T) {
 	for image, fetches := range map[string]bool{"registry.invalid/podgrade-test/nothing:1": true, "localhost/podgrade-test/nothing:1": false} {
 		s.write("image.yaml", strings.ReplaceAll(sceneTask(t, "true", passing), sceneImage(t), image))
 		stdout, _ = s.podgrade(1, "run", "image.yaml", "--run-dir", filepath.Base(filepath.Dir(image))+"-"+strings.SplitN(image, "/", 2)[0])
-		printsAll(t, stdout, "no such image in Podman's store", "`podgrade images import TAR "+image+"`")
+		printsAll(t, stdout, "1 of 1 rows ended with an error and cannot be graded", "no such image in Podman's store", "`podgrade images import TAR "+image+"`")
 		if strings.Contains(stdout, "--pull missing") != fetches {
 			t.Errorf("%s: may it be fetched? %v:\n%s", image, fetches, stdout)
 		}
