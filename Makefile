@@ -33,7 +33,7 @@ endif
 
 HOSTILE  := $(notdir $(patsubst %/,%,$(dir $(wildcard isolation/testdata/*/main.go))))
 
-.PHONY: build build-test test lint demo bench cover fuzz soak install clean \
+.PHONY: build build-test test test-unified lint demo bench cover fuzz soak install clean \
 	test-here demo-here bench-here cover-here soak-here
 
 ## Building
@@ -95,6 +95,12 @@ cover-here: build-test
 	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(EXEC) -coverprofile=$(OUT)/cover.out $(PACKAGES)
 	$(GO) tool cover -func=$(OUT)/cover.out | tail -n 1
 	$(GO) tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
+
+# Tests of a host with control groups of version 2 alone, in a virtual machine of
+# that Debian: some twenty minutes, and no part of .ci/run.
+SUITE ?= bookworm
+test-unified: build-test
+	.ci/unified/run $(SUITE)
 
 ## Looking
 

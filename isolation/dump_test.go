@@ -30,7 +30,7 @@ func dump(t *testing.T, engine string, i isolation.Image, change func(*isolation
 			change(o)
 		}
 	})
-	got := run(t, c, time.Minute, c.Places().Workspace+"/celldump")
+	got := run(t, c, time.Minute*patience(), c.Places().Workspace+"/celldump")
 	if got.Code != 0 {
 		t.Fatalf("the dump ended with %d: %s", got.Code, got.out)
 	}
