@@ -26,7 +26,7 @@ const lingering = `success_criteria:
 // leaves no process 3 seconds later and no record changed; after the next start there is
 // no mount, directory or container either, and the row is graded.
 func TestAKilledGradeLeavesNothing(t *testing.T) {
-	kills := 3
+	kills := 2
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		kills = 50
 	}
