@@ -178,7 +178,7 @@ func (l *Loader) rowFile(f *File, row *node, id string, budget *int) (*File, err
 	return &File{Path: f.Path, Dir: f.Dir, Source: f.Source, Task: t, Warnings: f.Warnings, root: n}, nil
 }
 
-var placeholder = regexp.MustCompile(`\$\{row\.([A-Za-z_][A-Za-z0-9_]*)\}`)
+var rowReference = regexp.MustCompile(`\$\{row\.([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // substitution replaces ${row.NAME} in every string below a node.
 type substitution struct {
@@ -216,7 +216,7 @@ func (s *substitution) apply(n *node) *node {
 // text measures the result before it is made: a long value in many places
 // must not fill the memory first.
 func (s *substitution) text(text string) string {
-	matches := placeholder.FindAllStringSubmatchIndex(text, -1)
+	matches := rowReference.FindAllStringSubmatchIndex(text, -1)
 	values, size := make([]string, len(matches)), len(text)
 	for i, m := range matches {
 		values[i] = s.value(text[m[2]:m[3]])
