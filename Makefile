@@ -71,12 +71,13 @@ test demo bench cover soak:
 	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
 
 # Four packages at a time: tests of cells wait for something most of theirs. Lint
-# is what vets: to vet once more here would be a sixth of all.
+# is what vets: to vet once more here would be a sixth of all. Without what only a
+# debugger reads, the test programs are linked in half the time.
 test-here: build-test
-	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
+	$(GO) test $(SMALL) -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
 ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
-	PODGRADE_TEST_USER=root $(GO) test -count=1 $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
-	PODGRADE_TEST_USER=podgrade-large $(GO) test -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
+	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
+	PODGRADE_TEST_USER=podgrade-large $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
 endif
 
 demo-here: build-test

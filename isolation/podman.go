@@ -253,8 +253,9 @@ func (c *cell) containerRuns(ctx context.Context, name string) error {
 	return nil
 }
 
-// imageFacts looks into an image once, through a mount that Podman makes
-// whatever its storage driver is.
+// imageFacts looks into an image once: through its layers where the storage driver
+// has such, for which Podman need not be started twice, else through a mount that
+// Podman makes whatever its driver is.
 func (h *Host) imageFacts(ctx context.Context, o Order) (*worker.RootFacts, error) {
 	image, key := o.Image, strings.Join(append([]string{o.Image.Pin.ID}, o.Programs...), "\x00")
 	h.mu.Lock()
@@ -263,22 +264,38 @@ func (h *Host) imageFacts(ctx context.Context, o Order) (*worker.RootFacts, erro
 	if facts != nil {
 		return facts, nil
 	}
-	dir, err := h.podmanSays(ctx, "image", "mount", image.Pin.ID)
-	if err != nil {
-		return nil, mountFault(image, err)
+	look := worker.Request{Op: worker.OpLook, SearchPath: image.searchPath(), Programs: o.Programs}
+	if len(image.Layers) > 0 {
+		look.Root = &worker.Root{Layers: image.Layers}
+		if reply, err := h.worker.do(ctx, look); err == nil {
+			facts = reply.Rootfs
+		} // else Podman says what is wrong with the image, if anything is
 	}
-	reply, err := h.worker.do(ctx, worker.Request{Op: worker.OpLook, Dir: dir, SearchPath: image.searchPath(), Programs: o.Programs})
-	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
-	if err := errors.Join(err, unmounting); err != nil {
-		return nil, mountFault(image, err)
+	if facts == nil {
+		reply, err := h.lookMounted(ctx, image, look)
+		if err != nil {
+			return nil, mountFault(image, err)
+		}
+		facts = reply.Rootfs
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.facts == nil {
 		h.facts = map[string]*worker.RootFacts{}
 	}
-	h.facts[key] = reply.Rootfs
-	return reply.Rootfs, nil
+	h.facts[key] = facts
+	return facts, nil
+}
+
+func (h *Host) lookMounted(ctx context.Context, image Image, look worker.Request) (worker.Reply, error) {
+	dir, err := h.podmanSays(ctx, "image", "mount", image.Pin.ID)
+	if err != nil {
+		return worker.Reply{}, err
+	}
+	look.Root, look.Dir = nil, dir
+	reply, err := h.worker.do(ctx, look)
+	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
+	return reply, errors.Join(err, unmounting)
 }
 
 // mountFault wraps ErrNoImage when the image is not in the store any more.

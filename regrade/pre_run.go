@@ -25,7 +25,8 @@ func (e *execution) preRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(e.runHooks(ctx, hooks), e.emptyTaskDir(ctx))
+	err := e.runHooks(ctx, hooks)
+	return errors.Join(err, templateFault("take the task directory out of the cell after pre_run", e.emptyTaskDir(ctx)))
 }
 
 func (e *execution) runHooks(ctx context.Context, hooks []tasks.PreRun) error {
@@ -68,8 +69,7 @@ func (e *execution) runDir() string {
 // emptyTaskDir takes out what the task directory holds. What a command of
 // pre_run left running may still write there, so nothing is left running.
 func (e *execution) emptyTaskDir(ctx context.Context) error {
-	err := e.cell.Remove(ctx, e.cell.Places().TaskDir, ".")
-	return templateFault("take the task directory out of the cell after pre_run", err)
+	return e.cell.Remove(ctx, e.cell.Places().TaskDir, ".")
 }
 
 // hook runs one command of pre_run. One that fails ends the set-up, unless it

@@ -70,7 +70,7 @@ func nothingLeft(run, dir string) error {
 	}
 	return &Error{Kind: TaskFault, Tried: "grade", On: filepath.Join(run, dir),
 		Why: fmt.Errorf("it ended as %s before an agent worked, so there is nothing to grade", rec.Status),
-		Do:  "execute it again: podgrade run --resume --retry error"}
+		Do:  "execute it again: podgrade run TASKS --run-dir " + run + " --resume --retry error, with the task files of the run"}
 }
 
 // readRowOf reads the record of a row of a run.

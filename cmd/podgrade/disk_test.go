@@ -69,6 +69,13 @@ func fill(t *testing.T, dir string, left int64) (room func()) {
 	}
 }
 
+func sends(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatalf("signal %v to %d: %v", s, pid, err)
+	}
+}
+
 // TestAFullDiskCostsNoRecord: rows that cannot be written are said to be so,
 // those that are there keep their bytes, and a resume does the rest.
 func TestAFullDiskCostsNoRecord(t *testing.T) {
@@ -117,7 +124,7 @@ func TestAFullDiskCostsNoRecord(t *testing.T) {
 // itself fills is a failure of its own, whatever the engine.
 func TestAFullDiskIsNoVerdict(t *testing.T) {
 	disk := smallDisk(t)
-	for engine, entries := range map[string][][]string{isolation.EngineBundle: entries, isolation.EnginePodman: entries[:1]} {
+	for engine, entries := range map[string][][]string{isolation.EngineBundle: inSoak(entries, 1), isolation.EnginePodman: entries[:1]} {
 		t.Run(engine, func(t *testing.T) {
 			scratch := filepath.Join(disk, engine)
 			t.Cleanup(func() { os.RemoveAll(scratch) })
@@ -126,7 +133,13 @@ func TestAFullDiskIsNoVerdict(t *testing.T) {
   - {type: run_command, command: "sleep 2; echo built >built && test -s built", description: it writes}
 `)
 			var room func()
-			lostGrade(t, s, entries, options, func(*background) { room = fill(t, disk, 0) }, func() { room() })
+			lostGrade(t, s, entries, options, func(b *background) {
+				// The command waits, however long the disk takes to be full.
+				sleeping, _ := s.waits(b, "sleep")
+				sends(t, sleeping, syscall.SIGSTOP)
+				room = fill(t, disk, 0)
+				sends(t, sleeping, syscall.SIGCONT)
+			}, func() { room() })
 			s.podgrade(0, append([]string{"evaluate", row, trusting}, options...)...)
 			s.is(row, "SUCCESS", 1)
 

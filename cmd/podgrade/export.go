@@ -62,7 +62,7 @@ func export(c *cli.Context) error {
 	exported, err := regrade.Export(c.Context, c.Args().First(), c.String("output"), regrade.ExportOptions{
 		Paths: c.Bool("allow-recorded-paths"), Policy: file, Keys: userKeys(), Scratch: scratchOf(c), WithoutImages: c.Bool("without-images"),
 		Start:  func(ctx context.Context) (regrade.ExportEngines, error) { return startTravel(ctx, c) },
-		Notice: c.App.ErrWriter, Lookup: os.LookupEnv, Version: version,
+		Notice: &onceWriter{to: c.App.ErrWriter}, Lookup: os.LookupEnv, Version: version,
 	})
 	if err != nil {
 		return err

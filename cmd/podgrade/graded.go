@@ -23,7 +23,7 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	passed, graded := 0, 0
 	for _, r := range results {
 		if r.Verdict == nil {
-			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t\t\n", policy.Neutral(r.Dir))
+			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t%s\t\n", policy.Neutral(r.Dir), unchanged)
 			continue
 		}
 		graded++
@@ -43,6 +43,10 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	fmt.Fprintf(w, "\n%d of %d rows graded, %d passed\n", graded, len(results), passed)
 	return w.Flush()
 }
+
+// unchanged stands for the verdict before a grade that gave none: the record has it
+// still.
+const unchanged = "unchanged"
 
 // recordedText is the verdict that a row had before this grade.
 func recordedText(v *regrade.Verdict) string {

@@ -65,12 +65,7 @@ func imagesCommand() *cli.Command {
 				OnUsageError: usageError, Action: showImage,
 			},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
-				return cli.ShowSubcommandHelp(c)
-			}
-			return usage(c, "%q is no command of images%s", c.Args().First(), nearestCommand(c.Command.Subcommands, c.Args().First()))
-		},
+		Action: needsWord,
 	}
 }
 

@@ -142,6 +142,22 @@ func nearestCommand(commands []*cli.Command, name string) string {
 	return tasks.Nearest(name, names)
 }
 
+// needsWord is the action of a command that does nothing without one of its
+// subcommands.
+func needsWord(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usage(c, "%q is no command of %s%s", c.Args().First(), c.Command.Name, nearestCommand(c.Command.Subcommands, c.Args().First()))
+	}
+	var words []string
+	for _, command := range c.Command.VisibleCommands() {
+		if command.Name != "help" {
+			words = append(words, command.Name)
+		}
+	}
+	last := len(words) - 1
+	return usage(c, "%s takes one of the words %s and %s", c.Command.Name, strings.Join(words[:last], ", "), words[last])
+}
+
 // nearestOption is the same for an option.
 func nearestOption(c *cli.Context, name string) string {
 	var names []string

@@ -101,6 +101,14 @@ var counts = regexp.MustCompile(`[0-9]+ (of [0-9]+ )?(results|criteria)\b`)
 // entries are the two ways to a grade of the scene's row.
 var entries = [][]string{{"evaluate", row, trusting}, {"run", "task.yaml", "--run-dir", "r", "--resume"}}
 
+// inSoak is all of a list in a soak, and its first n elsewhere.
+func inSoak[T any](all []T, n int) []T {
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		return all
+	}
+	return all[:n]
+}
+
 // lostGrade disturbs grades of a row on the given entries, and checks what is
 // left each time.
 func lostGrade(t *testing.T, s *scene, entries [][]string, options []string, disturb func(*background), mend func()) {
@@ -161,7 +169,7 @@ func TestScenarioLostCell(t *testing.T) {
 		s.write("task.yaml", strings.Replace(sceneTask(t, "cat >made", slowCriteria), sceneImage(t), name, 1))
 		s.podgrade(0, "execute", "task.yaml", "--run-dir", "r")
 		podman(t, "save", "--quiet", "--output", s.path("saved.tar"), name)
-		lostGrade(t, s, entries, nil, func(*background) { podman(t, "rmi", "--force", name) },
+		lostGrade(t, s, inSoak(entries, 1), nil, func(*background) { podman(t, "rmi", "--force", name) },
 			func() { podman(t, "load", "--quiet", "--input", s.path("saved.tar")) })
 		s.podgrade(0, "evaluate", row, trusting)
 		s.is(row, "SUCCESS", 1)
@@ -171,7 +179,7 @@ func TestScenarioLostCell(t *testing.T) {
 // TestScenarioSameBytes: equal status, score and scores, whoever grades when.
 func TestScenarioSameBytes(t *testing.T) {
 	const copies = 20
-	callers := 6 // of one row, who take turns
+	callers := 3 // of one row, who take turns
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		callers = copies
 	}

@@ -71,7 +71,7 @@ const (
 // times take the room of one, with layers of their own; each is graded on its
 // own times, also when the row that came first is gone.
 func TestRowsShareBytes(t *testing.T) {
-	repeats := 5
+	repeats := 3
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		repeats = 99
 	}

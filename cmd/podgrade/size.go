@@ -15,12 +15,16 @@ var units = []struct {
 }{
 	{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"TIB", 1 << 40},
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-	{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"B", 1}, {"", 1},
+	{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"B", 1},
 }
 
-// parseSize reads a size such as 20GB or 512MiB, in bytes.
+// parseSize reads a size such as 20GB or 512MiB, in bytes. A number alone is none,
+// but for 0: whoever writes 20 means something larger than 20 bytes.
 func parseSize(text string) (int64, error) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
+	if upper == "0" {
+		return 0, nil
+	}
 	for _, unit := range units {
 		number, ok := strings.CutSuffix(upper, unit.name)
 		if !ok {

@@ -53,7 +53,7 @@ func stateCommand() *cli.Command {
 				},
 			},
 		},
-		Action: func(c *cli.Context) error { return usage(c, "state takes one of the words ls, rm and prune") },
+		Action: needsWord,
 	}
 }
 

@@ -16,12 +16,7 @@ func trustCommand() *cli.Command {
 		Usage:        "see what rows ask for, and who vouches for them",
 		Subcommands:  []*cli.Command{trustShowCommand(), trustKeysCommand(), trustVerifyCommand()},
 		OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
-				return cli.ShowSubcommandHelp(c)
-			}
-			return usage(c, "%q is no command of trust%s", c.Args().First(), nearestCommand(c.Command.Subcommands, c.Args().First()))
-		},
+		Action:       needsWord,
 	}
 }
 

@@ -25,14 +25,27 @@ type adopted struct {
 }
 
 // look reads what a specification needs to know of an image that Podman has
-// mounted.
+// mounted, or of the layers that make one.
 func (s *server) look(r Request, answer *Reply) error {
-	facts, err := factsOf(r.Dir)
+	if r.Root == nil {
+		return lookInto(r.Dir, r, answer)
+	}
+	at, err := os.MkdirTemp(s.settings.Run, "look-")
 	if err != nil {
 		return err
 	}
+	defer os.Remove(at)
+	return inLayers(at, r.Root.Layers, func(dir string) error { return lookInto(dir, r, answer) })
+}
+
+func lookInto(dir string, r Request, answer *Reply) error {
+	facts, err := factsOf(dir)
+	if err != nil {
+		return err
+	}
+	facts.Path = "" // it is there no longer
 	answer.Rootfs = facts
-	return inDirectory(r.Dir, func(image int) error {
+	return inDirectory(dir, func(image int) error {
 		facts.Programs = programsInRoot(image, r.SearchPath, r.Programs)
 		return nil
 	})

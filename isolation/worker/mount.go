@@ -133,6 +133,23 @@ func mountReadOnly(target string, layers []string) error {
 	return mountManyLayers(target, layers, "", "")
 }
 
+// inLayers calls f with the directory where the layers (top first) are one tree:
+// that of the only one, or at, which is made, and where several are mounted
+// meanwhile.
+func inLayers(at string, layers []string, f func(dir string) error) (err error) {
+	if len(layers) == 1 {
+		return f(layers[0])
+	}
+	if err := os.Mkdir(at, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := mountReadOnly(at, layers); err != nil {
+		return fmt.Errorf("mount the image: %w", err)
+	}
+	defer func() { err = errors.Join(err, unix.Unmount(at, unix.MNT_DETACH)) }()
+	return f(at)
+}
+
 // mountManyLayers gives the layers one at a time (Linux 6.5), because the
 // options of a mount are one page.
 func mountManyLayers(target string, layers []string, upper, work string) error {

@@ -155,25 +155,16 @@ func (c *cell) canonical(ctx context.Context, upper string, marks tree.Marks, r 
 }
 
 // withLower calls f with the root of the image.
-func (c *cell) withLower(f func(lower int) error) (err error) {
-	layers := imageLayers(c.layers)
-	dir := layers[0].dir
-	if len(layers) > 1 {
-		dir = filepath.Join(c.dir, fmt.Sprintf("lower-%d", c.made))
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+func (c *cell) withLower(f func(lower int) error) error {
+	at := filepath.Join(c.dir, fmt.Sprintf("lower-%d", c.made))
+	return inLayers(at, layerDirs(imageLayers(c.layers)), func(dir string) error {
+		fd, err := openDirectory(dir)
+		if err != nil {
 			return err
 		}
-		if err := mountReadOnly(dir, layerDirs(layers)); err != nil {
-			return fmt.Errorf("mount the image: %w", err)
-		}
-		defer func() { err = errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	}
-	fd, err := openDirectory(dir)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return f(fd)
+		defer unix.Close(fd)
+		return f(fd)
+	})
 }
 
 // store names a layer: from here on it is kept. The same layer made twice is

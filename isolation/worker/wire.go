@@ -33,7 +33,7 @@ const (
 	OpFinish  Op = "finish"  // end a cell and take its mounts away
 	OpDiscard Op = "discard" // remove what is left of a finished cell
 	OpSweep   Op = "sweep"   // remove the directory of a dead podgrade
-	OpLook    Op = "look"    // read what is in an image that Podman mounted
+	OpLook    Op = "look"    // read what is in an image
 	OpNetwork Op = "network" // give a started cell a network
 	OpEntrust Op = "entrust" // keep the specification of a container that Podman makes
 	OpAdopt   Op = "adopt"   // take such a container for the cell
@@ -61,7 +61,7 @@ type Request struct {
 
 	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
 	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
-	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep, OpBefore: what is below the upper directory of a container; OpApply: the state
+	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep, OpBefore: what is below the upper directory of a container; OpApply: the state; OpLook: the layers, where they are no mount
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory, and with what is shown of it where that is given
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust

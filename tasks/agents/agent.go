@@ -119,7 +119,24 @@ func crash(o Output) string {
 	case o.TimedOut:
 		return "it was ended by its time-out"
 	case o.Code != 0:
-		return fmt.Sprintf("it ended with exit code %d", o.Code)
+		return fmt.Sprintf("it ended with exit code %d", o.Code) + complaint(o.Stderr)
 	}
 	return ""
+}
+
+// mostComplaint is as much of a line as a reason repeats, in characters.
+const mostComplaint = 200
+
+// complaint is the last line of standard error, which mostly says why; "" where
+// there is none.
+func complaint(stderr []byte) string {
+	said := strings.TrimSpace(strings.ToValidUTF8(string(stderr), "\ufffd"))
+	if said == "" {
+		return ""
+	}
+	last := []rune(strings.TrimSpace(said[strings.LastIndexAny(said, "\n\r")+1:]))
+	if len(last) > mostComplaint {
+		last = append(last[:mostComplaint], '\u2026')
+	}
+	return "; its standard error ends with: " + string(last)
 }

@@ -116,3 +116,23 @@ func TestWhatWasDroppedIsSaid(t *testing.T) {
 		t.Errorf("%+v", turn)
 	}
 }
+
+// A program that failed is quoted with what it said last, within bounds.
+func TestACrashEndsWithWhatTheProgramSaid(t *testing.T) {
+	agent, err := agents.For(tasks.CommandLine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stderr, want := range map[string]string{
+		"":                        "it ended with exit code 3",
+		" \n":                     "it ended with exit code 3",
+		"first\nno such model \n": "it ended with exit code 3; its standard error ends with: no such model",
+		"\xff\rlast":              "it ended with exit code 3; its standard error ends with: last",
+		strings.Repeat("é", 500):  "it ended with exit code 3; its standard error ends with: " + strings.Repeat("é", 200) + "…",
+	} {
+		turn := agent.Turn(agents.Output{Code: 3, Stderr: []byte(stderr)})
+		if turn.Crash != want {
+			t.Errorf("%q: %q, want %q", stderr, turn.Crash, want)
+		}
+	}
+}
