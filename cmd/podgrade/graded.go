@@ -23,7 +23,7 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	passed, graded := 0, 0
 	for _, r := range results {
 		if r.Verdict == nil {
-			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t%s\t\n", policy.Neutral(r.Dir), unchanged)
+			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t%s\t\n", policy.Neutral(r.Dir), stays)
 			continue
 		}
 		graded++
@@ -44,9 +44,9 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	return w.Flush()
 }
 
-// unchanged stands for the verdict before a grade that gave none: the record has it
+// stays stands for the verdict before a grade that gave none: the record has it
 // still.
-const unchanged = "unchanged"
+const stays = "as it was"
 
 // recordedText is the verdict that a row had before this grade.
 func recordedText(v *regrade.Verdict) string {
