@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -245,6 +246,7 @@ func TestAStoppedSupervisorIsInfrastructure(t *testing.T) {
 // A supervisor on the host that a command stopped or ended is that command's
 // failure, what it left running ends, and the next command has a new one.
 func TestOnTheHostACommandMayEndItsSupervisor(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []string{"KILL", "TERM", "STOP"} {
 		c, err := host(t).OpenOnHost(ctx(t), order(t, isolation.Image{}))
 		if err != nil {
@@ -259,11 +261,21 @@ func TestOnTheHostACommandMayEndItsSupervisor(t *testing.T) {
 		// Whoever inherits what was ended may take a moment to reap it.
 		want(t, c, "cat written; n=0; while kill -0 $(cat left) 2>/dev/null && test $n != 30; do n=$((n+1)); sleep 0.1; done; test $n != 30 || echo still there", "x\n")
 		// What ends it while nothing is asked costs nothing.
-		sh(t, c, "(setsid sh -c 'sleep 0.2; kill -"+signal+" '$PPID >/dev/null 2>&1 &)")
-		if signal != "STOP" {
-			time.Sleep(500 * time.Millisecond)
-			alive(t, c)
+		ended := sh(t, c, "echo $PPID; (setsid sh -c 'sleep 0.2; kill -"+signal+" '$PPID >/dev/null 2>&1 &)")
+		if signal == "STOP" {
+			continue
 		}
+		supervisor, err := strconv.Atoi(strings.TrimSpace(ended.out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(10 * time.Second); syscall.Kill(supervisor, 0) == nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the supervisor lives", signal)
+			}
+		}
+		time.Sleep(300 * time.Millisecond) // until podgrade has seen that, too
+		alive(t, c)
 	}
 }
 

@@ -152,6 +152,7 @@ var changes = []change{
 // TestWhatIsCarried: each kind of change is there in the grade by either engine,
 // with its owner, or is said not to be carried.
 func TestWhatIsCarried(t *testing.T) {
+	t.Parallel()
 	const image = "RUN mkdir -p /data /opt/old /run /var/lib && echo old >/opt/old/was && echo doomed >/opt/doomed && chmod 777 /data /opt /opt/old /run /var/lib && chown -R %[1]s:%[1]s /opt\nVOLUME /data\nUSER %[1]s\n"
 	for _, user := range []string{"0", "1000"} {
 		t.Run("user "+user, func(t *testing.T) {
@@ -199,6 +200,7 @@ func TestWhatIsCarried(t *testing.T) {
 // What was written into /etc/hosts is there when a command has ended its cell, in
 // the layer of before the agent, and where the image has none and /etc is new.
 func TestAnEditOfHostsIsKept(t *testing.T) {
+	t.Parallel()
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
 			o := executeOrder(t, built(t, "localhost/podgrade-test/built:no-hosts", "RUN rm -f /etc/hosts; rmdir /etc 2>/dev/null || true\n", map[string]string{}))

@@ -40,6 +40,7 @@ func dump(t *testing.T, engine string, i isolation.Image, change func(*isolation
 // TestBothEnginesGiveTheSameSurroundings: the same plan, made by either
 // engine, prints the same text.
 func TestBothEnginesGiveTheSameSurroundings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		image  func() isolation.Image

@@ -300,11 +300,14 @@ func (h *Host) lookMounted(ctx context.Context, image Image, look worker.Request
 
 // mountFault wraps ErrNoImage when the image is not in the store any more.
 func mountFault(image Image, err error) error {
-	f := &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err}
-	if missing := imageFault("", err.Error()); errors.Is(missing, ErrNoImage) {
-		f.Why, f.Do = ErrNoImage, "the image was removed meanwhile: make it again, then grade again"
+	if errors.Is(imageFault("", err.Error()), ErrNoImage) {
+		return removedFault("mount the image", image)
 	}
-	return f
+	return &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err}
+}
+
+func removedFault(tried string, image Image) error {
+	return &Fault{Tried: tried, On: image.Pin.String(), Why: ErrNoImage, Do: "the image was removed meanwhile: make it again, then grade again"}
 }
 
 // entrust writes the specification where Podman's hook finds it.

@@ -63,10 +63,14 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	if err != nil {
 		return err
 	}
-	if _, err := s.api.ask(ctx, libpod.Call{Create: lowered}); err != nil {
-		return c.failed("make a container", err)
+	if _, err = s.api.ask(ctx, libpod.Call{Create: lowered}); err == nil {
+		return nil
 	}
-	return nil
+	fault := c.failed("make a container", err)
+	if errors.Is(imageFault("", err.Error()), ErrNoImage) {
+		fault = removedFault("make a container", c.order.Image)
+	}
+	return fault
 }
 
 func (c *cell) noteContainer() error {

@@ -374,6 +374,7 @@ func TestAnExecuteCellKeepsItsRootWhenItIsMadeAgain(t *testing.T) {
 // An agent cannot make its row impossible to grade by how deep its tree is, or
 // by closing the root.
 func TestDeepAndClosedWorkspacesAreGraded(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"1000"} {
 		o := executeOrder(t, as(t, user))
 		c := openOn(t, host(t), o)

@@ -27,6 +27,7 @@ test busybox -ef closed/linked && echo one; sha256sum busybox sparse tool closed
 // What a layer shares with another one is in the grade as the agent left it: by
 // both engines, on layers that either made, also when the other one is gone.
 func TestASharedStateLayerIsWhatTheAgentLeft(t *testing.T) {
+	t.Parallel()
 	for _, executed := range engines {
 		t.Run("executed by "+executed, func(t *testing.T) {
 			o := options(t)

@@ -36,6 +36,7 @@ func graded(t testing.TB, o isolation.Order, state string) isolation.Order {
 
 // What an agent changed in its root file system is there in the grade, exactly.
 func TestAStateLayerIsWhatTheAgentLeft(t *testing.T) {
+	t.Parallel()
 	for _, executed := range engines {
 		t.Run("executed by "+executed, func(t *testing.T) { stateIsWhatTheAgentLeft(t, executed) })
 	}

@@ -53,6 +53,7 @@ func captured(t testing.TB, h *isolation.Host, o isolation.Order, keep bool) (ca
 // A workspace inside the image is captured as the caller's, and a grade on the
 // state layer sees what the agent saw.
 func TestAWorkspaceInsideTheImage(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ user, engine string }{{"root", isolation.EngineBundle}, {"grader", isolation.EngineBundle}, {"grader", isolation.EnginePodman}} {
 		if !slices.Contains(engines, test.engine) {
 			continue
@@ -93,6 +94,7 @@ func TestAWorkspaceInsideTheImage(t *testing.T) {
 // Without the state layer the capture is laid over the image's directory: what
 // the agent deleted is gone, what was not captured is the image's.
 func TestACaptureIsLaidOverTheImage(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"root", "grader"} {
 		o := workOrder(t, user)
 		capture, _, settled := captured(t, host(t), o, false)
@@ -129,6 +131,7 @@ func TestAWorkingDirectoryIsMade(t *testing.T) {
 }
 
 func TestWorkingDirectoriesThatAreTaken(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{"relative", "/proc/self", "/work", "/work/workspace", "/.podgrade/x", "/a/../b", "/etc/passwd"} {
 		o := workOrder(t, "root")
 		o.WorkingDir = dir

@@ -107,8 +107,7 @@ func readCriteria(t *testing.T, raw []json.RawMessage) tasks.Criteria {
 	return task.SuccessCriteria
 }
 
-// make makes the workspace; large files are left out when they are not asked
-// for.
+// make makes the workspace; large files are small when they are not asked about.
 func (s questionnaire) make(t *testing.T, root string, large bool) {
 	t.Helper()
 	for name, file := range s.Files {
@@ -124,10 +123,13 @@ func (s questionnaire) make(t *testing.T, root string, large bool) {
 			err = errors.Join(err, syscall.Mknod(where, syscall.S_IFCHR|0o600, 0))
 		case file.Kind == criteria.Other:
 			err = errors.Join(err, syscall.Mkfifo(where, 0o600))
-		case file.Repeat == 0 || large:
+		default:
 			mode := os.FileMode(0o644)
 			if file.Denied {
 				mode = 0
+			}
+			if !large {
+				file.Repeat = 0
 			}
 			err = errors.Join(err, os.WriteFile(where, append(bytes.Repeat([]byte("x\n"), file.Repeat), file.Data...), mode))
 		}

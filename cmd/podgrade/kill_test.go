@@ -199,6 +199,7 @@ func newKilledRun(t *testing.T, task, scratch, temp string) *killedRun {
 // has the verdict of a run that nobody disturbed, no finished row was run
 // twice, and no file was ever torn.
 func TestKilledRunsAreResumed(t *testing.T) {
+	t.Parallel()
 	kills := 8
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		kills = 200

@@ -68,6 +68,7 @@ success_criteria:
 // nobody's fault, the next ones have another worker, and what was lost can be
 // retried by name.
 func TestARunOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	scratch := t.TempDir()
 	s.write("task.yaml", sceneTask(t, "sleep 1; cat >made", passing))

@@ -43,6 +43,7 @@ func events(t *testing.T, stdout string) map[string]int {
 // TestOneEventForEachGrade: row_graded comes exactly once for a grade, on every
 // entry.
 func TestOneEventForEachGrade(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.write("task.yaml", sceneTask(t, "cat >made", passing))
 	step := func(code int, want map[string]int, args ...string) {
@@ -68,6 +69,7 @@ func TestOneEventForEachGrade(t *testing.T) {
 // TestInterruptedRunsAreResumed: the signals of a keyboard and of a batch
 // system end a run with 130, and every row can be resumed.
 func TestInterruptedRunsAreResumed(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run("D-76: cells end with a run that is interrupted, "+signal.String(), func(t *testing.T) {
 			s := newScene(t)

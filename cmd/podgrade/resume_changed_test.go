@@ -68,6 +68,7 @@ func TestAResumeOfOtherTasks(t *testing.T) {
 // record, or nothing can be written, that is said, nothing is followed or waited for,
 // and what is there stays.
 func TestARecordThatIsNoFileAnyMore(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.task("a", "one", "one")
 	s.task("b", "two", "two")

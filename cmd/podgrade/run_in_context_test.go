@@ -9,6 +9,7 @@ import (
 // built from. They get neither into the image nor into what identifies a row, so
 // that a resume finds the rows as they were.
 func TestARunBesideItsDockerfile(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.write("Dockerfile", "FROM "+sceneImage(t)+"\nCOPY . /context\n")
 	s.write(".dockerignore", "secret\n")

@@ -10,6 +10,7 @@ import (
 // TestRunSaysWhyRowsDidNotPass: whoever has only what was printed learns the
 // reason, and what to do; an error is not cut before that.
 func TestRunSaysWhyRowsDidNotPass(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.write("ends.yaml", sceneTask(t, "exit 3", passing))
 	stdout, stderr := s.podgrade(1, "run", "ends.yaml", "--run-dir", "ends")

@@ -83,6 +83,7 @@ success_criteria:
 }
 
 func TestScenarioEarlyStop(t *testing.T) {
+	t.Parallel()
 	t.Run("D-4: the armed gate decides over a run that was stopped early, on every way to a grade", func(t *testing.T) {
 		s := newScene(t)
 		armedTask(s, true)
@@ -173,6 +174,7 @@ func TestScenarioExecutionFacts(t *testing.T) {
 }
 
 func TestScenarioResume(t *testing.T) {
+	t.Parallel()
 	t.Run("D-20: an executed row is graded and its agent not run again", func(t *testing.T) {
 		s := executed(t, "cat >made", passing)
 		before := s.read(row, record.TaskFile)

@@ -140,6 +140,7 @@ func lostGrade(t *testing.T, s *scene, entries [][]string, options []string, dis
 }
 
 func TestScenarioLostCell(t *testing.T) {
+	t.Parallel()
 	t.Run("D-18, D-19, D-35, D-36, D-37: a killed cell leaves record and log of the run, its own log tells, and the next grade works", func(t *testing.T) {
 		s := executed(t, "cat >made", slowCriteria)
 		lostGrade(t, s, entries, nil, func(b *background) {
@@ -178,6 +179,7 @@ func TestScenarioLostCell(t *testing.T) {
 
 // TestScenarioSameBytes: equal status, score and scores, whoever grades when.
 func TestScenarioSameBytes(t *testing.T) {
+	t.Parallel()
 	const copies = 20
 	callers := 3 // of one row, who take turns
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
@@ -240,6 +242,7 @@ func TestScenarioSameBytes(t *testing.T) {
 // TestScenarioLeadsOut: whatever of a row leads out of the run, nothing there is
 // graded or written to.
 func TestScenarioLeadsOut(t *testing.T) {
+	t.Parallel()
 	for name, lead := range map[string]func(s *scene) error{
 		"D-68: the recorded workspace": func(s *scene) error {
 			s.edit(rowRecord, s.path(row)+"/artifacts/t", s.path("victim"))

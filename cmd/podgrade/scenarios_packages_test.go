@@ -16,6 +16,7 @@ import (
 // out of a container, and so has lost its virtual environment. The image holds
 // the index, so that no network is needed.
 func TestScenarioPackages(t *testing.T) {
+	t.Parallel()
 	const image = "localhost/podgrade-test/packages:1"
 	s := newScene(t)
 	testImage(t, testimages.Toolbox())

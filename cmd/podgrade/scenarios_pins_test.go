@@ -73,6 +73,7 @@ success_criteria:
 
 // TestScenarioRetag: names may move, the row is graded by its image's id.
 func TestScenarioRetag(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	name := builtName(t, "retag")
 	s.builds(name, "old")
@@ -137,6 +138,7 @@ func TestScenarioRetag(t *testing.T) {
 
 // TestScenarioRebuilt: an image is built for its row, and never again.
 func TestScenarioRebuilt(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	const dockerfile = "FROM %s\nRUN echo %s >/marker && head -c 16 /dev/urandom | od >/unique\n"
 	s.write("task/Dockerfile", fmt.Sprintf(dockerfile, sceneImage(t), "old"))

@@ -15,6 +15,7 @@ import (
 // TestRowsShareTheirLayers: rows that leave the same at the same times share a
 // layer, rows that leave nothing keep none, and nothing of the image is copied.
 func TestRowsShareTheirLayers(t *testing.T) {
+	t.Parallel()
 	const rows = 3
 	for name, c := range map[string]struct {
 		agent  string
@@ -71,6 +72,7 @@ const (
 // times take the room of one, with layers of their own; each is graded on its
 // own times, also when the row that came first is gone.
 func TestRowsShareBytes(t *testing.T) {
+	t.Parallel()
 	repeats := 3
 	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
 		repeats = 99

@@ -26,6 +26,7 @@ func withPodman(task, block string) string {
 // TestMassReport: pre_run links a place outside of the workspace to a file that
 // the agent makes, and the criterion looks there (the shape of 3d-scan-calc).
 func TestMassReport(t *testing.T) {
+	t.Parallel()
 	task := sceneTask(t, "echo 1 >mass_report.json", `pre_run:
   - {command: 'ln -s "$PWD/mass_report.json" /root/mass_report.json'}
 success_criteria:
@@ -53,6 +54,7 @@ success_criteria:
 // with both users, and where the archive of a row was imported. Without the time that
 // a soak has, one engine makes the cells of each user.
 func TestWhatAnAgentInstalls(t *testing.T) {
+	t.Parallel()
 	const criteria = `success_criteria:
   - {type: run_command, command: "/usr/local/bin/busybox-mine echo works", expected_stdout: works, description: the installed program}
   - {type: run_command, command: "busybox-mine echo works", expected_stdout: works, description: found by its name}
@@ -110,6 +112,7 @@ func TestWhatAnAgentInstalls(t *testing.T) {
 // TestLiveGrade: a server that the agent left running answers where the task
 // asks for a live grade, and only there.
 func TestLiveGrade(t *testing.T) {
+	t.Parallel()
 	task := sceneTask(t, "(while :; do echo served | nc -l -p 8099; done >/dev/null 2>&1 &) ; sleep 0.3; echo made >made", `post_run:
   - {command: "ls made"}
 success_criteria:
@@ -174,6 +177,7 @@ success_criteria:
 // TestCleanRoom: whether a verdict hangs on what the agent changed in the system
 // is shown, and a stamp that it does not deserve goes.
 func TestCleanRoom(t *testing.T) {
+	t.Parallel()
 	const replaces = "cp /bin/busybox /tmp/f; mv -f /tmp/f /bin/wc; touch made; "
 	const preRun = "pre_run:\n  - {command: \"mkdir -p /opt/given && echo fixture >/opt/given/f\"}\n"
 	const made = "success_criteria:\n  - {type: run_command, command: \"test -e made\", description: it was made}\n"

@@ -165,6 +165,7 @@ const (
 // TestScenarioOneVerdict is D-1: execute and evaluate, execute and run --resume,
 // and run come to one verdict, unstamped, whether the row passes or not.
 func TestScenarioOneVerdict(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		criteria string
 		code     int
@@ -421,6 +422,7 @@ success_criteria:
 // whatever the Dockerfile says now, and a resume does not take the row for that
 // of the Dockerfile.
 func TestScenarioChangedDockerfile(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	dockerfile := func(word string) {
 		s.write("image/Dockerfile", fmt.Sprintf("FROM %s\nRUN echo %s >/opt/word\n", sceneImage(t), word))

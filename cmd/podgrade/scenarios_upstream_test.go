@@ -23,6 +23,7 @@ var upstreamTasks = []struct {
 // --resume they are SUCCESS, unstamped and of the driver that was written, and the
 // time that the agent took is kept to the digit.
 func TestUpstreamsTasksComeToOneVerdict(t *testing.T) {
+	t.Parallel()
 	testImage(t, testimages.BYOD())
 	image := testImage(t, testimages.Toolbox())
 	for _, task := range upstreamTasks {

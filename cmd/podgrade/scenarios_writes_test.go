@@ -102,6 +102,7 @@ func archived(t *testing.T, text string) map[string]string {
 // verdict, whatever view they had, and nothing of it reaches the workspace or
 // leads anywhere.
 func TestScenarioWrites(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]string{
 		"a copy":             {"--engine", "bundle", "--workspace-view", "copy"},
 		"an overlay":         {"--engine", "bundle", "--workspace-view", "overlay"},
@@ -216,6 +217,7 @@ func TestScenarioWritesElsewhere(t *testing.T) {
 // TestScenarioWritesInTheImage: the workspace of a working_dir is in the cell's
 // own root, on the state layer or laid over the image.
 func TestScenarioWritesInTheImage(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run(engine, func(t *testing.T) {
 			s := newScene(t)

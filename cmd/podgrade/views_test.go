@@ -233,6 +233,7 @@ func (g graded) want(t *testing.T, view, reason string) {
 // One task of twelve criteria comes to one verdict whatever the view is, with
 // what was fallen back to in the record.
 func TestVerdictsDoNotDependOnTheWorkspaceView(t *testing.T) {
+	t.Parallel()
 	full := hardTask{criteria: append(append(gentleCriteria(), renameCriteria()...), hazardCriteria()...), hazards: true}
 	if len(full.criteria) != 12 {
 		t.Fatalf("%d criteria", len(full.criteria))
@@ -268,6 +269,7 @@ func TestVerdictsDoNotDependOnTheWorkspaceView(t *testing.T) {
 // An overlay refuses to rename a directory of the workspace, so a row that does
 // is graded again on a copy; without that the overlay's verdict counts.
 func TestARowThatFailsUnderAnOverlayIsGradedAgainUnderACopy(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"", "1000"} {
 		pin := workbench(t, user)
 		for _, engine := range isolation.Engines()[1:] {

@@ -464,7 +464,8 @@ func TestKillAllDuringAForkBomb(t *testing.T) {
 			select {
 			case got := <-bomb:
 				ended = true
-				if got.Signal != int(syscall.SIGKILL) || got.TimedOut {
+				// The runtime of Go ends with 2 where it may start no thread.
+				if got.Signal != int(syscall.SIGKILL) && got.Code != 2 || got.TimedOut {
 					t.Errorf("the command ended as %+v", got.Exit)
 				}
 			case <-time.After(time.Second):
