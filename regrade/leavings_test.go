@@ -1,6 +1,9 @@
 package regrade_test
 
 import (
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +20,11 @@ func TestWhatAnAgentLeavesIsGraded(t *testing.T) {
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run(engine, func(t *testing.T) {
 			b := newBench(t, engine, testimages.Busybox())
-			for name, c := range leavings {
+			for i, name := range slices.Sorted(maps.Keys(leavings)) {
+				c := leavings[name]
+				if engine == isolation.EnginePodman && i%3 != 0 && os.Getenv("PODGRADE_TEST_SOAK") == "" {
+					continue // the worker that puts files there is the same
+				}
 				t.Run(name, func(t *testing.T) {
 					b := *b
 					b.t = t
