@@ -70,11 +70,11 @@ test demo bench cover soak:
 	.ci/prepare $(if $(filter demo,$@),demo,test)
 	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
 
-# Four packages at a time: tests of cells wait for something most of theirs. Lint
+# Three packages at a time: tests of cells wait for something much of theirs. Lint
 # is what vets: to vet once more here would be a sixth of all. Without what only a
 # debugger reads, the test programs are linked in half the time.
 test-here: build-test
-	$(GO) test $(SMALL) -count=1 -p 4 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
+	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
 ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
 	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation

@@ -23,7 +23,7 @@ const containerHostVariable = "CONTAINER_HOST"
 
 // containerHostGrace bounds what that service may take to say where its store
 // lies.
-const containerHostGrace = 10 * time.Second
+const containerHostGrace = time.Minute
 
 // containerHost is the socket of the Podman that CONTAINER_HOST names, "" when
 // it names none. One of somebody else or of another machine is refused: the

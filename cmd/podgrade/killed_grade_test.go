@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"podgrade/isolation"
 	"podgrade/tasks/record"
 )
 
@@ -32,7 +31,7 @@ func TestAKilledGradeLeavesNothing(t *testing.T) {
 	}
 	check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+	for _, engine := range bothEngines {
 		t.Run(engine, func(t *testing.T) {
 			s, scratch := executed(t, "cat >made", lingering), t.TempDir()
 			args := []string{"evaluate", row, trusting, "--engine", engine, "--scratch", scratch, "--workspace-view", "bind"}

@@ -218,7 +218,7 @@ func TestScenarioWritesElsewhere(t *testing.T) {
 // own root, on the state layer or laid over the image.
 func TestScenarioWritesInTheImage(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
+	for _, engine := range bothEngines {
 		t.Run(engine, func(t *testing.T) {
 			s := newScene(t)
 			task := sceneTask(t, "mkdir -p node_modules && echo n >node_modules/n; echo o >old; cat >made", `success_criteria:
