@@ -63,7 +63,7 @@ func (c *cell) bootPodman(ctx context.Context) error {
 func (c *cell) contain(ctx context.Context, facts *worker.RootFacts, watch *stopwatch) (*specs.Spec, error) {
 	for {
 		spec, err := c.makeContainer(ctx, facts, watch)
-		if c.limits == nil || ctx.Err() != nil || c.host.gone() {
+		if c.limits == nil || ctx.Err() != nil || c.host.gone() || errors.Is(err, ErrNoImage) {
 			return spec, err
 		}
 		if err == nil {
@@ -253,8 +253,8 @@ func (c *cell) containerRuns(ctx context.Context, name string) error {
 	return nil
 }
 
-// imageFacts looks into an image once: through its layers where the storage driver
-// has such, for which Podman need not be started twice, else through a mount that
+// imageFacts looks into an image once: through its layers where the kernel mounts
+// them for Podman too, which spares two starts of Podman, else through a mount that
 // Podman makes whatever its driver is.
 func (h *Host) imageFacts(ctx context.Context, o Order) (*worker.RootFacts, error) {
 	image, key := o.Image, strings.Join(append([]string{o.Image.Pin.ID}, o.Programs...), "\x00")
@@ -265,10 +265,14 @@ func (h *Host) imageFacts(ctx context.Context, o Order) (*worker.RootFacts, erro
 		return facts, nil
 	}
 	look := worker.Request{Op: worker.OpLook, SearchPath: image.searchPath(), Programs: o.Programs}
-	if len(image.Layers) > 0 {
+	if image.Driver == overlayDriver && len(image.Layers) > 0 {
 		look.Root = &worker.Root{Layers: image.Layers}
-		if reply, err := h.worker.do(ctx, look); err == nil {
+		reply, err := h.worker.do(ctx, look)
+		switch {
+		case err == nil:
 			facts = reply.Rootfs
+		case ctx.Err() != nil || errors.Is(err, ErrClosed):
+			return nil, &Fault{Tried: "look into the image", On: image.Pin.String(), Why: h.workerFault(err)}
 		} // else Podman says what is wrong with the image, if anything is
 	}
 	if facts == nil {
@@ -294,7 +298,7 @@ func (h *Host) lookMounted(ctx context.Context, image Image, look worker.Request
 	}
 	look.Root, look.Dir = nil, dir
 	reply, err := h.worker.do(ctx, look)
-	_, unmounting := h.podmanSays(ctx, "image", "unmount", image.Pin.ID)
+	_, unmounting := h.podmanSays(context.WithoutCancel(ctx), "image", "unmount", image.Pin.ID)
 	return reply, errors.Join(err, unmounting)
 }
 

@@ -287,10 +287,35 @@ func TestARemovedContainerIsInfrastructure(t *testing.T) {
 }
 
 func TestAMissingImageIsNamedByThePodmanEngine(t *testing.T) {
-	o := order(t, as(t, ""))
-	o.Engine, o.Image.Pin.ID = isolation.EnginePodman, strings.Repeat("4", 64)
-	if _, err := host(t).Open(ctx(t), o); !errors.Is(err, isolation.ErrNoImage) || !strings.Contains(err.Error(), "444444444444") {
-		t.Errorf("opening gave %v", err)
+	real := as(t, "")
+	for name, layers := range map[string][]string{
+		"its layers are there": real.Layers, "they are gone": {filepath.Join(t.TempDir(), "none", "diff")}, "another driver": nil,
+	} {
+		o := order(t, real)
+		o.Engine, o.Image.Pin.ID, o.Image.Layers = isolation.EnginePodman, strings.Repeat("4", 64), layers
+		if _, err := host(t).Open(ctx(t), o); !errors.Is(err, isolation.ErrNoImage) || !strings.Contains(err.Error(), "444444444444") {
+			t.Errorf("%s: opening gave %v", name, err)
+		}
+	}
+}
+
+// What an image holds is read from its layers only where the kernel mounts them for
+// Podman too: a program that mounts them notes what is deleted in ways of its own.
+func TestLayersOfAMountProgramAreLookedAtThroughPodman(t *testing.T) {
+	store := t.TempDir()
+	layer := filepath.Join(store, "overlay", "empty", "diff")
+	if err := errors.Join(os.MkdirAll(layer, 0o755), os.Mkdir(filepath.Join(store, "overlay", "l"), 0o755),
+		os.WriteFile(filepath.Join(store, "overlay", "empty", "link"), []byte("SHORT"), 0o644),
+		os.Symlink("../empty/diff", filepath.Join(store, "overlay", "l", "SHORT"))); err != nil {
+		t.Fatal(err)
+	}
+	for driver, want := range map[string]string{"overlay": "", "overlay with a mount program": "/bin/sh"} {
+		o := order(t, as(t, ""))
+		o.Engine, o.Programs = isolation.EnginePodman, []string{"sh"}
+		o.Image.Driver, o.Image.Layers = driver, []string{layer}
+		if got := openOn(t, another(t), o).Made().Programs["sh"]; got != want {
+			t.Errorf("%s: sh is %q, want %q", driver, got, want)
+		}
 	}
 }
 

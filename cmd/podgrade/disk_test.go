@@ -124,9 +124,7 @@ func TestAFullDiskCostsNoRecord(t *testing.T) {
 // itself fills is a failure of its own, whatever the engine.
 func TestAFullDiskIsNoVerdict(t *testing.T) {
 	disk := smallDisk(t)
-	entries := map[string][][]string{isolation.EngineBundle: inSoak(entries, 1), isolation.EnginePodman: entries[:1]}
-	for _, engine := range bothEngines {
-		entries := entries[engine]
+	for engine, entries := range map[string][][]string{isolation.EngineBundle: inSoak(entries, 1), isolation.EnginePodman: entries[:1]} {
 		t.Run(engine, func(t *testing.T) {
 			scratch := filepath.Join(disk, engine)
 			t.Cleanup(func() { os.RemoveAll(scratch) })

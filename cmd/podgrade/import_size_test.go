@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// No size at all is a mistake, and not the largest one.
+// No size at all is a mistake, and not the largest one; so is a number alone.
 func TestAnImportOfNoSizeIsRefused(t *testing.T) {
-	for _, size := range []string{"0", "0GB"} {
+	for _, size := range []string{"0", "0GB", "20"} {
 		var stderr bytes.Buffer
 		for _, args := range [][]string{
 			{"podgrade", "import", "--max-size", size, "-o", filepath.Join(t.TempDir(), "in"), "a.tar"},

@@ -102,8 +102,8 @@ var counts = regexp.MustCompile(`[0-9]+ (of [0-9]+ )?(results|criteria)\b`)
 // entries are the two ways to a grade of the scene's row.
 var entries = [][]string{{"evaluate", row, trusting}, {"run", "task.yaml", "--run-dir", "r", "--resume"}}
 
-// bothEngines are those of tests of which another package has the like, of one
-// engine but in a soak.
+// bothEngines are those of tests whose way through the Podman engine the tests of
+// package isolation go too: one engine but in a soak.
 var bothEngines = inSoak([]string{isolation.EngineBundle, isolation.EnginePodman}, 1)
 
 // inSoak is all of a list in a soak, and its first n elsewhere.

@@ -247,7 +247,7 @@ func TestScenarioCredential(t *testing.T) {
 			"network: none", "network: none, env_passthrough_extra: [PODGRADE_TEST_CANARY]", 1)
 	}
 	const installs = `test "$PODGRADE_TEST_CANARY" = ` + "canary-7f3a9c'51e2'" + ` && mkdir -p /opt/mine && echo x >/opt/mine/f`
-	for _, engine := range bothEngines {
+	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run("D-93: "+engine+": no layer, image, record, log or page holds a credential", func(t *testing.T) {
 			s := newScene(t)
 			s.write("task.yaml", task(installs))

@@ -30,12 +30,22 @@ func (s *server) look(r Request, answer *Reply) error {
 	if r.Root == nil {
 		return lookInto(r.Dir, r, answer)
 	}
+	layers, err := OpenLayers(r.Root.Layers)
+	if err != nil {
+		return err
+	}
+	defer layers.Close()
 	at, err := os.MkdirTemp(s.settings.Run, "look-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(at)
-	return inLayers(at, r.Root.Layers, func(dir string) error { return lookInto(dir, r, answer) })
+	err = inLayers(at, r.Root.Layers, func(dir string) error { return lookInto(dir, r, answer) })
+	// What was removed meanwhile looked like an image without anything.
+	if missing := layers.Missing(); err == nil && missing != "" {
+		err = fmt.Errorf("the image's layer %s was removed meanwhile", missing)
+	}
+	return err
 }
 
 func lookInto(dir string, r Request, answer *Reply) error {
@@ -43,7 +53,7 @@ func lookInto(dir string, r Request, answer *Reply) error {
 	if err != nil {
 		return err
 	}
-	facts.Path = "" // it is there no longer
+	facts.Path = "" // a cell of Podman has its root elsewhere
 	answer.Rootfs = facts
 	return inDirectory(dir, func(image int) error {
 		facts.Programs = programsInRoot(image, r.SearchPath, r.Programs)

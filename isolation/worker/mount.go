@@ -134,8 +134,8 @@ func mountReadOnly(target string, layers []string) error {
 }
 
 // inLayers calls f with the directory where the layers (top first) are one tree:
-// that of the only one, or at, which is made, and where several are mounted
-// meanwhile.
+// that of the only one, or at, which is made where it is not there, and where several
+// are mounted meanwhile.
 func inLayers(at string, layers []string, f func(dir string) error) (err error) {
 	if len(layers) == 1 {
 		return f(layers[0])

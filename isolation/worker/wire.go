@@ -61,7 +61,7 @@ type Request struct {
 
 	Exec       *Exec           `json:"exec,omitempty"`        // OpExec, with three descriptors
 	Of         uint64          `json:"of,omitempty"`          // OpSignal: id of the OpExec
-	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep, OpBefore: what is below the upper directory of a container; OpApply: the state; OpLook: the layers, where they are no mount
+	Root       *Root           `json:"root,omitempty"`        // OpRoot, with the image where it is given; OpKeep, OpBefore: what is below the upper directory of a container; OpApply: the state; OpLook: the layers, where there is no directory of them
 	View       *View           `json:"view,omitempty"`        // OpView, with the source directory, and with what is shown of it where that is given
 	User       *oci.User       `json:"user,omitempty"`        // OpHome
 	Spec       json.RawMessage `json:"spec,omitempty"`        // OpStart, with three descriptors, and that of its control group where it has one; OpEntrust
