@@ -105,10 +105,10 @@ test-unified: build-test
 
 ## Looking
 
-# LINT=quick leaves staticcheck out.
-LINT ?=
+# HOW=quick leaves staticcheck out.
+HOW ?=
 lint:
-	.ci/lint/run $(LINT)
+	.ci/lint/run $(HOW)
 
 fuzz:
 	.ci/fuzz $(FUZZTIME)
