@@ -53,3 +53,19 @@ func printsAll(t *testing.T, text string, parts ...string) {
 		}
 	}
 }
+
+// What an agent said last is its own text, and the reader's terminal and browser
+// are not its own.
+func TestAnAgentsLastWordsAreNeutral(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.write("task.yaml", sceneTask(t, `printf '\033[31mred\007<script>\n' >&2; exit 3`, passing))
+	stdout, stderr := s.podgrade(1, "run", "task.yaml", "--run-dir", "r")
+	printsAll(t, stderr, `its standard error ends with: \x1b[31mred\x07<script>`)
+	junit, _ := s.podgrade(0, "report", "r", "-f", formatJUnit)
+	for where, text := range map[string]string{"stdout": stdout, "stderr": stderr, "run.md": s.text("r/run.md"), "junit": junit} {
+		if strings.ContainsAny(text, "\x1b\x07") || where == "junit" && strings.Contains(text, "<script>") {
+			t.Errorf("%s holds it as it came: %q", where, text)
+		}
+	}
+}
