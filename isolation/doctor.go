@@ -23,7 +23,7 @@ type ThisHost struct{ Options Options }
 
 // trialGrace bounds each program that the doctor starts: a Podman that waits
 // for a lock, or a home directory that does not answer, is a fact as well.
-const trialGrace = 20 * time.Second
+var trialGrace = 20 * time.Second
 
 // Facts reads the host. What is missing or fails is a fact; the error is about
 // what keeps the doctor itself from looking.
@@ -184,6 +184,8 @@ func (h *Host) askPodman(ctx context.Context, f *hostfacts.Facts) {
 	out, said, code, err := h.runPodman(ctx, "info", "--format", "json")
 	var info podmanInfo
 	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		f.Podman.Silent = trialGrace.String()
 	case err != nil:
 		f.Podman.Problem = cause(err)
 	case code != 0:

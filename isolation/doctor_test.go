@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"podgrade/isolation"
 	"podgrade/isolation/hostfacts"
@@ -73,6 +74,29 @@ func TestDoctorWithoutPodmanStillTriesTheWorker(t *testing.T) {
 	}
 	if got := status(t, f, "user namespaces"); got != hostfacts.OK {
 		t.Errorf("user namespaces are %s", got)
+	}
+}
+
+// A store whose lock somebody else holds for long is no host without a store.
+func TestDoctorDoesNotCallAPodmanBrokenThatGivesNoAnswerInTime(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\ncase $1 in --version) echo podman version 4.3.1 ;; *) exec sleep 600 ;; esac\n"
+	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	defer isolation.SetTrialGrace(3 * time.Second)()
+	f := facts(t, options(t))
+	if f.Podman.Silent != "3s" || f.Podman.Problem != "" {
+		t.Errorf("podman: %+v", f.Podman)
+	}
+	if got := status(t, f, "podman"); got != hostfacts.Degraded {
+		t.Errorf("podman is %s", got)
+	}
+	for _, finding := range hostfacts.Examine(f).Checks {
+		if finding.Status == hostfacts.Broken {
+			t.Errorf("%+v", finding)
+		}
 	}
 }
 

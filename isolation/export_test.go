@@ -155,3 +155,11 @@ func MakeGroup(dir, name string, controllers []string, l oci.Limits, change func
 	change(c.dirs[0])
 	return c.kept, c.holds()
 }
+
+// SetTrialGrace changes how long the doctor waits for a program, until the
+// returned function is called.
+func SetTrialGrace(grace time.Duration) (restore func()) {
+	before := trialGrace
+	trialGrace = grace
+	return func() { trialGrace = before }
+}

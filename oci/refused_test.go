@@ -18,7 +18,6 @@ func TestRefusedCallsAreThoseOfTheFilter(t *testing.T) {
 		{nil, nil},
 		{oci.DockerCapabilities(), nil},
 		{[]string{"CAP_DAC_READ_SEARCH"}, []oci.Call{oci.CallOpenByHandle}},
-		{[]string{"CAP_SYS_MODULE"}, []oci.Call{oci.CallInitModule}},
 		{[]string{"CAP_BPF", "CAP_PERFMON"}, []oci.Call{oci.CallBPF, oci.CallPerfEventOpen}},
 	} {
 		s, err := oci.Spec(oci.Plan{Capabilities: test.capabilities}, oci.Facts{IDs: oci.MapSize})

@@ -21,8 +21,8 @@ type Measured struct {
 	Namespaces map[string]string `json:"namespaces"` // name -> link, of the cell
 	Outside    map[string]string `json:"outside"`    // name -> link, of the worker
 	Interfaces []string          `json:"interfaces"` // network interfaces of the cell
-	// Root: the cell's root file system is the one that we mounted. Of a
-	// container of Podman only Podman knows it, and it is taken as true.
+	// Root: the cell's root file system is the one that we mounted, or that Podman
+	// mounted for its container.
 	Root bool `json:"root"`
 	// Binds tells for each bind of the specification whether what is mounted
 	// there is the very file or directory that we prepared.

@@ -118,6 +118,8 @@ type Podman struct {
 	// MountProgram: another program than the kernel mounts its overlays.
 	MountProgram string `json:"mount_program"`
 	Problem      string `json:"problem,omitempty"` // `podman info` failed
+	// Silent: how long `podman info` was waited for, in vain.
+	Silent string `json:"silent,omitempty"`
 }
 
 // Place is a directory with the file system that it is on.

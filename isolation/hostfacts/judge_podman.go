@@ -20,6 +20,11 @@ func judgePodman(f Facts) Finding {
 		return Finding{Status: Broken, Found: found + ": " + p.Problem, Means: "there is no image store",
 			Do: []string{"podman info # and mend what it says"}}
 	}
+	if p.Silent != "" {
+		return Finding{Status: Degraded, Found: found + ": podman info gave no answer for " + p.Silent,
+			Means: "this host is busy, or another Podman holds a lock of the store: nothing is known of it, and cells start late or not at all",
+			Do:    []string{"podman info # when it answers, run podgrade doctor again"}}
+	}
 	if p.Version != "" && olderThan(p.Version, oldestPodman) {
 		return Finding{Status: Degraded, Found: found, Means: "it is older than any that podgrade is tested with (4.3.1)",
 			Do: []string{"use a release of the distribution with Podman 4.3.1 or later"}}

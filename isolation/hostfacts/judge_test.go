@@ -72,6 +72,8 @@ func TestEachFactCounts(t *testing.T) {
 		{"no Podman", func(f *Facts) { f.Podman = Podman{} }, "podman", Broken, "sudo apt-get install podman crun uidmap"},
 		{"no Podman on SUSE", func(f *Facts) { f.Podman, f.System.ID, f.System.Like = Podman{}, "opensuse-leap", []string{"suse"} }, "podman", Broken, "sudo zypper install podman crun shadow"},
 		{"old Podman", func(f *Facts) { f.Podman.Version = "3.4.4" }, "podman", Degraded, "4.3.1"},
+		{"a Podman that does not answer", func(f *Facts) { f.Podman.Silent, f.Podman.Driver = "20s", "" }, "podman", Degraded, "podman info"},
+		{"a store that nobody told of", func(f *Facts) { f.Podman.Silent, f.Podman.Driver = "20s", "" }, "storage driver", Unknown, "mend"},
 		{"a Podman that fails", func(f *Facts) { f.Podman.Problem = "database is locked" }, "podman", Broken, "podman info"},
 		{"only runc", func(f *Facts) { f.Runtimes = f.Runtimes[1:] }, "runtime", Degraded, "install crun"},
 		{"no runtime", func(f *Facts) { f.Runtimes = nil }, "runtime", Broken, "install crun"},

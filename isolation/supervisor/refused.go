@@ -36,8 +36,7 @@ const (
 // filter, where it looks at what it is given before it looks at who asks:
 // EFAULT for the address, EBADF for the descriptor, EINVAL for the flags. A new
 // user namespace is EINVAL for a process with threads, and, with what is shared
-// here, for clone. Some say EPERM to anybody without a capability all the
-// same, and EINVAL or EFAULT to somebody who has it.
+// here, for clone.
 var probes = map[string]probe{
 	"mount":             {number: syscall.SYS_MOUNT, args: [6]uintptr{nowhere, nowhere, nowhere, 0, 0}},
 	"umount2":           {number: syscall.SYS_UMOUNT2, args: [6]uintptr{nowhere, noFlags}},
@@ -52,8 +51,6 @@ var probes = map[string]probe{
 	"bpf":               {number: sysBPF, args: [6]uintptr{noCommand}},
 	"perf_event_open":   {number: syscall.SYS_PERF_EVENT_OPEN, args: [6]uintptr{nowhere, 0, 0, noFile, noFlags}},
 	"prlimit64":         {number: syscall.SYS_PRLIMIT64, args: [6]uintptr{1, syscall.RLIMIT_CORE, 0, 0}},
-	"kexec_load":        {number: syscall.SYS_KEXEC_LOAD, args: [6]uintptr{0, 0, 0, noFlags}},
-	"init_module":       {number: syscall.SYS_INIT_MODULE, args: [6]uintptr{nowhere, 0, nowhere}},
 	"io_uring_setup":    {number: sysIoUringSetup, args: [6]uintptr{0, nowhere}},
 	"open_by_handle_at": {number: sysOpenByHandleAt, args: [6]uintptr{noFile, nowhere, 0}},
 }

@@ -70,6 +70,9 @@ func (s *server) entrust(c *cell, spec json.RawMessage, answer *Reply) error {
 	if err := c.bindEtc(); err != nil {
 		return err
 	}
+	if err := os.Remove(rootFile(c.specFile())); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget the container before: %w", err)
+	}
 	profile, err := json.Marshal(c.spec.Linux.Seccomp)
 	if err != nil {
 		return fmt.Errorf("write the seccomp profile: %w", err)

@@ -54,8 +54,16 @@ func hook(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(rootFile(path), []byte(generated.Root.Path), 0o600); err != nil {
+		return fmt.Errorf("note where Podman mounted the image: %w", err)
+	}
 	return json.NewEncoder(out).Encode(adjusted)
 }
+
+// rootFile is where the hook notes, for the cell of a specification, which
+// directory Podman gives its container for a root: what the runtime makes of it is
+// measured later.
+func rootFile(specFile string) string { return filepath.Join(filepath.Dir(specFile), "root") }
 
 func decode(r io.Reader, s *specs.Spec) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxConfiguration+1))

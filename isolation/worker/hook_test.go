@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,4 +104,15 @@ func FuzzHook(f *testing.F) {
 			t.Errorf("it wrote %q", out.Bytes())
 		}
 	})
+}
+
+// What Podman mounted for its container is noted: the cell's root is compared with it.
+func TestHookNotesTheRootThatPodmanMounted(t *testing.T) {
+	file := wantedFile(t)
+	if err := hook(bytes.NewReader(configuration(t, file)), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(rootFile(file)); err != nil || string(got) != "/merged" {
+		t.Errorf("noted %q, %v", got, err)
+	}
 }

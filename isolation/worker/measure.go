@@ -97,7 +97,11 @@ func (c *cell) measureMounts(proc string, m *oci.Measured) error {
 		return err
 	}
 	defer unix.Close(root)
-	m.Root = c.adopted != nil || sameFile(root, "/", c.rootfs())
+	prepared, err := c.preparedRoot()
+	if err != nil {
+		return err
+	}
+	m.Root = sameFile(root, "/", prepared)
 	m.Binds, m.Covers = map[string]bool{}, map[string]oci.Cover{}
 	for _, mount := range c.spec.Mounts {
 		if mount.Type == "bind" {
@@ -108,6 +112,19 @@ func (c *cell) measureMounts(proc string, m *oci.Measured) error {
 		m.Covers[path] = cover(root, path)
 	}
 	return nil
+}
+
+// preparedRoot is the directory that the runtime was to make the cell's root: ours,
+// or the one that Podman mounted for its container.
+func (c *cell) preparedRoot() (string, error) {
+	if c.adopted == nil {
+		return c.rootfs(), nil
+	}
+	path, err := os.ReadFile(rootFile(c.specFile()))
+	if err != nil {
+		return "", fmt.Errorf("find the root that Podman mounted: %w", err)
+	}
+	return string(path), nil
 }
 
 func sameFile(root int, inCell, outside string) bool {

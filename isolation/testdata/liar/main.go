@@ -4,7 +4,8 @@
 //
 // Which lie it tells is the name of the host in the configuration, after "lie-";
 // with another name it is honest. The real runtime's path stands in the file
-// "runtime" beside it.
+// "runtime" beside it. What no configuration says it does as a hook of the
+// container.
 package main
 
 import (
@@ -28,6 +29,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) == 3 && os.Args[1] == "hook" {
+		return hook(os.Args[2])
+	}
 	real, err := os.ReadFile(beside("runtime"))
 	if err != nil {
 		return err
@@ -82,10 +86,10 @@ func change(path string) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	tell := remember
-	if lie, asked := strings.CutPrefix(s.Hostname, "lie-"); asked {
-		if tell = lies[lie]; tell == nil {
-			return fmt.Errorf("there is no lie %q", lie)
+	tell := lie(remember)
+	if name, asked := strings.CutPrefix(s.Hostname, "lie-"); asked {
+		if tell = find(name); tell == nil {
+			return fmt.Errorf("there is no lie %q", name)
 		}
 	}
 	if err := tell(&s); err != nil {
@@ -95,82 +99,6 @@ func change(path string) error {
 		return err
 	}
 	return os.WriteFile(path, text, 0o600)
-}
-
-// lies are what can be told, by name.
-var lies = map[string]func(*specs.Spec) error{
-	"uid":     func(s *specs.Spec) error { s.Process.User.UID = 7; return nil },
-	"gid":     func(s *specs.Spec) error { s.Process.User.GID = 7; return nil },
-	"group":   func(s *specs.Spec) error { s.Process.User.AdditionalGids = []uint32{27}; return nil },
-	"uid-map": func(s *specs.Spec) error { return narrower(s.Linux.UIDMappings) },
-	"gid-map": func(s *specs.Spec) error {
-		delete(s.Linux.Sysctl, "net.ipv4.ping_group_range") // it names the last group
-		return narrower(s.Linux.GIDMappings)
-	},
-	"wide-map": func(s *specs.Spec) error {
-		s.Linux.UIDMappings[len(s.Linux.UIDMappings)-1].Size++
-		return nil
-	},
-
-	"bounding": func(s *specs.Spec) error {
-		s.Process.Capabilities.Bounding = append(s.Process.Capabilities.Bounding, "CAP_SYS_ADMIN")
-		return nil
-	},
-	"capability": func(s *specs.Spec) error {
-		c := s.Process.Capabilities
-		for _, set := range []*[]string{&c.Bounding, &c.Permitted, &c.Effective} {
-			*set = append(*set, "CAP_SYS_ADMIN")
-		}
-		return nil
-	},
-	"permitted": func(s *specs.Spec) error {
-		s.Process.Capabilities.Permitted, s.Process.Capabilities.Effective = []string{}, []string{}
-		return nil
-	},
-	"inheritable": func(s *specs.Spec) error {
-		s.Process.Capabilities.Inheritable = []string{"CAP_CHOWN"}
-		return nil
-	},
-	"new-privileges": func(s *specs.Spec) error { s.Process.NoNewPrivileges = false; return nil },
-	"no-seccomp":     func(s *specs.Spec) error { return filter(s, nil) },
-	"permissive-seccomp": func(s *specs.Spec) error {
-		return filter(s, &specs.LinuxSeccomp{DefaultAction: specs.ActAllow, Syscalls: []specs.LinuxSyscall{{Names: []string{"vhangup"}, Action: specs.ActErrno}}})
-	},
-	"seccomp-lets-prlimit": func(s *specs.Spec) error { return let(s, "prlimit64") },
-	"seccomp-lets-keyctl":  func(s *specs.Spec) error { return let(s, "keyctl") },
-	"seccomp-lets-mount":   func(s *specs.Spec) error { return let(s, "mount") },
-
-	"a-mount": func(s *specs.Spec) error {
-		return mounted(s, specs.Mount{Destination: "/extra", Type: "tmpfs", Source: "tmpfs"})
-	},
-	"host-mount": func(s *specs.Spec) error {
-		return mounted(s, specs.Mount{Destination: "/mnt", Type: "bind", Source: "/etc", Options: []string{"rbind"}})
-	},
-	"workspace": otherWorkspace,
-	"writable":  func(s *specs.Spec) error { return without(s, "/sys/fs/cgroup", "ro") },
-	"devices":   func(s *specs.Spec) error { return without(s, "/dev/shm", "noexec") },
-	"kind": func(s *specs.Spec) error {
-		return mountOf(s, "/dev/mqueue", func(m *specs.Mount) { m.Type, m.Source = "tmpfs", "tmpfs" })
-	},
-	"no-mount": func(s *specs.Spec) error { return unmounted(s, "/dev/mqueue") },
-	"hidepid":  func(s *specs.Spec) error { return without(s, "/proc", "hidepid=2") },
-	"no-mask":  func(s *specs.Spec) error { s.Linux.MaskedPaths = drop(s.Linux.MaskedPaths, "/proc/keys"); return nil },
-	"no-readonly": func(s *specs.Spec) error {
-		s.Linux.ReadonlyPaths = drop(s.Linux.ReadonlyPaths, "/proc/sys")
-		return nil
-	},
-	"root": func(s *specs.Spec) error { return otherRoot(s) },
-
-	"core":      func(s *specs.Spec) error { return rlimit(s, "RLIMIT_CORE", specs.POSIXRlimit{Soft: 0, Hard: 4096}) },
-	"processes": func(s *specs.Spec) error { return rlimit(s, "RLIMIT_NPROC", specs.POSIXRlimit{Soft: 9000, Hard: 9000}) },
-	"files":     func(s *specs.Spec) error { return rlimit(s, "RLIMIT_NOFILE", specs.POSIXRlimit{Soft: 99, Hard: 99}) },
-
-	"share-net": func(s *specs.Spec) error { s.Linux.Sysctl = nil; return share(s, specs.NetworkNamespace) },
-	"share-ipc": func(s *specs.Spec) error {
-		return errors.Join(unmounted(s, "/dev/mqueue"), share(s, specs.IPCNamespace)) // the mount needs one of its own
-	},
-	"share-uts":    func(s *specs.Spec) error { s.Hostname = ""; return share(s, specs.UTSNamespace) },
-	"share-cgroup": func(s *specs.Spec) error { return share(s, specs.CgroupNamespace) },
 }
 
 func narrower(m []specs.LinuxIDMapping) error {
