@@ -156,19 +156,9 @@ func (f *filters) keep(name string, filter []byte) {
 	if f.dir == "" || os.MkdirAll(f.dir, 0o700) != nil {
 		return
 	}
-	f.removeOld()
-	file, err := os.CreateTemp(f.dir, ".filter-") // of mode 0600
-	if err != nil {
-		return
-	}
+	removeOlder(f.dir, filterAge)
 	sum := sha256.Sum256(filter)
-	_, err = file.Write(append(sum[:], filter...))
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), filepath.Join(f.dir, name))
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
+	replace(filepath.Join(f.dir, name), append(sum[:], filter...))
 }
 
 // forget removes the filter of a cell that did not come to be: were it the
@@ -180,18 +170,6 @@ func (f *filters) forget(name string) {
 		*f.named(name) = filterState{}
 		if f.dir != "" {
 			os.Remove(filepath.Join(f.dir, name))
-		}
-	}
-}
-
-func (f *filters) removeOld() {
-	entries, err := os.ReadDir(f.dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > filterAge {
-			os.Remove(filepath.Join(f.dir, e.Name()))
 		}
 	}
 }

@@ -231,7 +231,7 @@ func (h *Host) findPrograms() error {
 	if err != nil {
 		return &Fault{Tried: "find Podman", Why: err, Do: "install it (Debian: apt-get install podman crun uidmap)"}
 	}
-	h.podman = podman
+	h.podman, h.lookups.kept = podman, newKeptLookups(podman)
 	for _, name := range runtimes {
 		if path, err := exec.LookPath(name); err == nil {
 			h.runtime.Path = path

@@ -53,6 +53,9 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 	if image, ok := h.lookups.find(reference); ok {
 		return image, nil
 	}
+	if image, ok := h.lookups.findKept(reference); ok {
+		return image, nil
+	}
 	began := time.Now()
 	out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
 	if err != nil {

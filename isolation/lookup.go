@@ -2,22 +2,21 @@ package isolation
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // lookups are the images that Podman was asked for, by the name that they were
 // asked for under. Asking takes 50 ms, more than a cell, and rows of one run
 // ask for the same few images. An answer is good for as long as Podman's list
 // of images is the file that it was: whatever makes, removes or names an image
-// writes that list anew, and removes an image from it before its layers.
+// writes that list anew, and removes an image from it before its layers. Where the
+// list is another file meanwhile, what it says of the one image can tell it too.
 type lookups struct {
 	mu     sync.Mutex
 	known  map[string]known
+	kept   keptLookups            // by podgrades before
 	asking map[string]*sync.Mutex // held while Podman is asked for a name
 }
 
@@ -40,32 +39,7 @@ func (l *lookups) wait(reference string) (done func()) {
 type known struct {
 	image Image
 	list  imageList
-}
-
-// imageList is a version of Podman's list of images.
-type imageList struct {
-	path    string
-	dev     uint64
-	ino     uint64
-	size    int64
-	changed unix.Timespec // its metadata; a rename does that, too
-	written unix.Timespec
-}
-
-// readImageList finds the list that belongs to a layer:
-// <store>/overlay/<id>/diff. Who does not own it (an additional store that
-// root keeps) cannot tell from it what a name leads to: another store may come
-// first.
-func readImageList(path string) (imageList, bool) {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil || int(st.Uid) != unix.Getuid() {
-		return imageList{}, false
-	}
-	return imageList{path: path, dev: st.Dev, ino: st.Ino, size: st.Size, changed: st.Ctim, written: st.Mtim}, true
-}
-
-func imageListOf(layer string) string {
-	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(layer))), overlayDriver+"-images", "images.json")
+	entry string // of the image in that list; "": only the list itself tells whether the answer is still true
 }
 
 // clockGrain is more than file times lag behind the clock.
@@ -81,12 +55,19 @@ func (l *lookups) keep(reference string, image Image, began time.Time) {
 	if !ok || !time.Unix(list.changed.Unix()).Before(began.Add(-clockGrain)) {
 		return
 	}
+	entry, _ := list.entryOf(image.Pin.ID, reference)
+	k := known{image: image, list: list, entry: entry}
+	l.remember(reference, k)
+	l.kept.write(reference, k)
+}
+
+func (l *lookups) remember(reference string, k known) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = map[string]known{}
 	}
-	l.known[reference] = known{image: image, list: list}
+	l.known[reference] = k
 }
 
 // find returns what is remembered and still true.
@@ -97,11 +78,37 @@ func (l *lookups) find(reference string) (Image, bool) {
 	if !ok {
 		return Image{}, false
 	}
-	if now, ok := readImageList(k.list.path); !ok || now != k.list {
+	if !k.renew(reference) {
 		delete(l.known, reference)
 		return Image{}, false
 	}
+	l.known[reference] = k
 	return k.image.clone(), true
+}
+
+// findKept returns what another podgrade remembered and what is still true.
+func (l *lookups) findKept(reference string) (Image, bool) {
+	k, ok := l.kept.read(reference)
+	if !ok || !k.renew(reference) {
+		return Image{}, false
+	}
+	l.remember(reference, k)
+	return k.image.clone(), true
+}
+
+// renew tells whether an answer is still true: the list is the file that it was, or
+// says the same of the image.
+func (k *known) renew(reference string) bool {
+	now, ok := readImageList(k.list.path)
+	if !ok || now == k.list {
+		return ok
+	}
+	entry, ok := now.entryOf(k.image.Pin.ID, reference)
+	if !ok || entry != k.entry {
+		return false
+	}
+	k.list = now
+	return true
 }
 
 // clone is a copy that shares nothing which its holder could change.
