@@ -106,15 +106,28 @@ func (t tree) cgroups(uid int, writable func(dir string) bool) Cgroups {
 		return c
 	}
 	const root = "sys/fs/cgroup"
-	manager := fmt.Sprintf("%s/user.slice/user-%d.slice/user@%[2]d.service", root, uid)
+	manager := path.Join(root, t.systemdGroup(), fmt.Sprintf("user.slice/user-%d.slice/user@%[1]d.service", uid))
 	if c.UserManager = t.has(manager); c.UserManager {
 		c.Delegated = controllers(t.text(manager + "/cgroup.controllers"))
 		return c
 	}
+	// One whose group lies elsewhere runs all the same: this is its own socket.
+	c.UserManager = t.has(fmt.Sprintf("run/user/%d/systemd/private", uid))
 	if own := path.Join(root, path.Clean("/"+ownGroup(t.text("proc/self/cgroup")))); writable("/" + own) {
 		c.Delegated = controllers(t.text(own + "/cgroup.controllers"))
 	}
 	return c
+}
+
+// systemdGroup is the group that systemd has all of its own below: the root, or where
+// a host has several systemds another one, as of WSL 2.9 on. Its own process is in the
+// group init.scope there.
+func (t tree) systemdGroup() string {
+	group, found := strings.CutSuffix(ownGroup(t.text("proc/1/cgroup")), "/init.scope")
+	if !found {
+		return ""
+	}
+	return path.Clean("/" + group)
 }
 
 func (t tree) security() Security {

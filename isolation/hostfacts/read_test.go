@@ -92,11 +92,16 @@ func TestIDsAndUsers(t *testing.T) {
 func TestCgroups(t *testing.T) {
 	const manager = "sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.controllers"
 	own := map[string]string{"proc/self/mountinfo": rootExt4 + cgroupV2, "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/cgroup.controllers": "pids memory\n"}
+	const inner = "sys/fs/cgroup/wsl-user/distro-2/systemd/user.slice/user-1000.slice/user@1000.service/cgroup.controllers"
 	for name, test := range map[string]struct {
 		files    map[string]string
 		writable bool
 		want     Cgroups
 	}{
+		"systemd below another group, as on WSL 2.9": {map[string]string{"proc/self/mountinfo": cgroupV2, "proc/1/cgroup": "0::/wsl-user/distro-2/systemd/init.scope\n", inner: "cpu memory pids\n"}, false,
+			Cgroups{Layout: LayoutUnified, Delegated: []string{"cpu", "memory", "pids"}, UserManager: true}},
+		"systemd somewhere else": {map[string]string{"proc/self/mountinfo": cgroupV2, "run/user/1000/systemd/private": ""}, false,
+			Cgroups{Layout: LayoutUnified, Delegated: []string{}, UserManager: true}},
 		"systemd": {map[string]string{"proc/self/mountinfo": rootExt4 + cgroupV2, manager: "cpu memory pids\n"}, false,
 			Cgroups{Layout: LayoutUnified, Delegated: []string{"cpu", "memory", "pids"}, UserManager: true}},
 		"own group":   {own, true, Cgroups{Layout: LayoutUnified, Delegated: []string{"memory", "pids"}}},
@@ -166,7 +171,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		host := files(map[string]string{
 			"etc/os-release": text, "etc/subuid": text, "etc/subgid": text, "etc/nsswitch.conf": text, "etc/passwd": text,
-			"proc/self/mountinfo": text + cgroupV2, "proc/self/cgroup": text, "proc/sys/user/max_user_namespaces": text,
+			"proc/self/mountinfo": text + cgroupV2, "proc/self/cgroup": text, "proc/1/cgroup": text + "/init.scope", "proc/sys/user/max_user_namespaces": text,
 		})
 		if id := host.ids(); id.FirstFree < lowestSubordinate {
 			t.Errorf("a range would start at %d", id.FirstFree)
