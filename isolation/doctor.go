@@ -36,7 +36,7 @@ func (t ThisHost) Facts(ctx context.Context) (hostfacts.Facts, error) {
 	f := hostfacts.ReadThis(o.Scratch)
 	f.Install.Libexec = o.Libexec
 	f.Install.Problem = installProblem(o.Libexec, installErr)
-	f.IDs.Users, f.IDs.Groups, f.IDs.Problem = countIDs()
+	f.IDs.Users, f.IDs.Groups, f.IDs.Problem = countIDs(ctx, f.IDs.Source)
 	if p, err := newPrivilege(o); err == nil {
 		p.describe(&f)
 	}
@@ -66,9 +66,11 @@ func installProblem(libexec string, err error) string {
 var runtimes = []string{"crun", "runc"}
 
 // countIDs counts the caller's subordinate ids.
-func countIDs() (users, groups uint64, problem string) {
+func countIDs(ctx context.Context, source string) (users, groups uint64, problem string) {
+	ctx, cancel := context.WithTimeout(ctx, trialGrace)
+	defer cancel()
 	count := func(file string) (n uint64) {
-		ranges, err := subordinateIDs(file, callerNames())
+		ranges, err := callerRanges(ctx, file, source)
 		if err != nil {
 			problem = err.Error()
 		}
@@ -77,7 +79,7 @@ func countIDs() (users, groups uint64, problem string) {
 		}
 		return n
 	}
-	return count("/etc/subuid"), count("/etc/subgid"), problem
+	return count(subuidFile), count(subgidFile), problem
 }
 
 // program looks a program up and asks it for its version.

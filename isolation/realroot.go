@@ -40,7 +40,7 @@ type realRoot struct {
 }
 
 func newRealRoot(o Options) (*realRoot, error) {
-	ids, err := rootIDs(os.Getenv(idsVariable), "/etc/subuid", "/etc/subgid")
+	ids, err := rootIDs(os.Getenv(idsVariable), subuidFile, subgidFile)
 	if err != nil {
 		return nil, err
 	}

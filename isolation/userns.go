@@ -2,6 +2,8 @@ package isolation
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"podgrade/isolation/hostfacts"
+)
+
+// The files of subordinate ids.
+const (
+	subuidFile = "/etc/subuid"
+	subgidFile = "/etc/subgid"
 )
 
 // idRange is one range of subordinate ids, and the user who has it.
@@ -40,14 +50,63 @@ func readRanges(file string, wanted func(user string) bool) ([]idRange, error) {
 		if len(fields) != 3 || !wanted(fields[0]) {
 			continue
 		}
-		start, err1 := strconv.ParseUint(fields[1], 10, 32)
-		count, err2 := strconv.ParseUint(fields[2], 10, 32)
-		if err := errors.Join(err1, err2); err != nil {
+		r, err := newRange(fields[0], fields[1], fields[2])
+		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		ranges = append(ranges, idRange{fields[0], start, count})
+		ranges = append(ranges, r)
 	}
 	return ranges, lines.Err()
+}
+
+func newRange(user, start, count string) (idRange, error) {
+	first, err1 := strconv.ParseUint(start, 10, 32)
+	n, err2 := strconv.ParseUint(count, 10, 32)
+	return idRange{user, first, n}, errors.Join(err1, err2)
+}
+
+// callerRanges are the caller's ranges as newuidmap knows them: of the file, or, where
+// nsswitch.conf names another source, of that one alone (subuid(5)).
+func callerRanges(ctx context.Context, file, source string) ([]idRange, error) {
+	if source == "" {
+		return subordinateIDs(file, callerNames())
+	}
+	names := callerNames()
+	args := []string{names[len(names)-1]} // getsubids(1) wants the name
+	if file == subgidFile {
+		args = append([]string{"-g"}, args...)
+	}
+	var out bytes.Buffer
+	said := &tail{max: 4 << 10}
+	cmd := exec.CommandContext(ctx, "getsubids", args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = hostEnv(), &limitedWriter{w: &out, left: 1 << 20}, said, time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if text := said.String(); text != "" {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+		return nil, fmt.Errorf("getsubids %s: %w", strings.Join(args, " "), err)
+	}
+	return rangesIn(out.String())
+}
+
+// rangesIn reads what getsubids(1) prints, for each range a line "0: dana 100000 65536".
+func rangesIn(text string) ([]idRange, error) {
+	var ranges []idRange
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		r, err := newRange(fields[1], fields[len(fields)-2], fields[len(fields)-1])
+		if err != nil {
+			return nil, fmt.Errorf("read what getsubids printed: %w", err)
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
 }
 
 // callerNames are the names under which the caller may stand in /etc/subuid.
@@ -83,7 +142,7 @@ func writeMaps(ctx context.Context, pid int) error {
 		tool, file string
 		own        int
 	}
-	kinds := []mapping{{"newuidmap", "/etc/subuid", os.Getuid()}, {"newgidmap", "/etc/subgid", os.Getgid()}}
+	kinds := []mapping{{"newuidmap", subuidFile, os.Getuid()}, {"newgidmap", subgidFile, os.Getgid()}}
 	results := make(chan error, len(kinds))
 	for _, k := range kinds {
 		go func() { results <- writeMap(ctx, k.tool, k.file, k.own, pid) }()
@@ -98,11 +157,12 @@ func writeMaps(ctx context.Context, pid int) error {
 }
 
 func writeMap(ctx context.Context, tool, file string, own, pid int) error {
-	ranges, err := subordinateIDs(file, callerNames())
+	source := hostfacts.SubordinateSource()
+	ranges, err := callerRanges(ctx, file, source)
 	if err != nil || len(ranges) == 0 {
 		why := err
 		if why == nil {
-			why = fmt.Errorf("%s has no line for this user", file)
+			why = fmt.Errorf("%s has no line for this user", cmp.Or(source, file))
 		}
 		return &Fault{Tried: "map the user ids of a container", Why: why,
 			Do: "podgrade doctor prints the command that gives it a range that is free"}

@@ -19,7 +19,7 @@ var checks = []Check{
 	{"installation", "`podgrade-init`, `podgrade-worker` and `podgrade-libpod` in libexec", "PID 1 of every cell, what makes cells, and what asks Podman", judgeInstall},
 	{"kernel", "the release, and whether `openat2` may be called", "paths in a cell are resolved without following links out of it", judgeKernel},
 	{"user namespaces", "`user.max_user_namespaces`, `kernel.unprivileged_userns_clone`, AppArmor's restriction, and the worker, really started", "every cell lives in one", judgeNamespaces},
-	{"subordinate ids", "the user's lines in `/etc/subuid` and `/etc/subgid`", "the users and groups of an image", judgeSubordinateIDs},
+	{"subordinate ids", "the user's lines in `/etc/subuid` and `/etc/subgid`, or what `getsubids` says where nsswitch.conf names another source", "the users and groups of an image", judgeSubordinateIDs},
 	{"newuidmap", "`newuidmap` and `newgidmap`: set-uid or file capability, `nosuid`, `no_new_privs`", "they give the namespace more than one id", judgeMappers},
 	{"runtime directory", "`XDG_RUNTIME_DIR`", "Podman's locks, and the socket of its service", judgeRuntimeDir},
 	{"podman", "`podman info`", "its image store; it pulls, loads and builds", judgePodman},

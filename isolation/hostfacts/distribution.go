@@ -46,11 +46,11 @@ var installers = map[family]string{
 
 // packages names what holds a program, where it is not the program's name.
 var packages = map[family]map[string]string{
-	debian: {"newuidmap": "uidmap", "pasta": "passt"},
-	redHat: {"newuidmap": "shadow-utils", "pasta": "passt"},
-	suse:   {"newuidmap": "shadow", "pasta": "passt"},
-	arch:   {"newuidmap": "shadow", "pasta": "passt"},
-	alpine: {"newuidmap": "shadow-uidmap", "pasta": "passt"},
+	debian: {"newuidmap": "uidmap", "getsubids": "uidmap", "pasta": "passt"},
+	redHat: {"newuidmap": "shadow-utils", "getsubids": "shadow-utils-subid", "pasta": "passt"},
+	suse:   {"newuidmap": "shadow", "getsubids": "shadow", "pasta": "passt"},
+	arch:   {"newuidmap": "shadow", "getsubids": "shadow", "pasta": "passt"},
+	alpine: {"newuidmap": "shadow-uidmap", "getsubids": "shadow-subids", "pasta": "passt"},
 	other:  {"newuidmap": "shadow-utils (or uidmap)", "pasta": "passt"},
 }
 

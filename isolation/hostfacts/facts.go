@@ -74,12 +74,15 @@ type Namespaces struct {
 
 // IDs are the subordinate ids of the user and the programs that map them.
 type IDs struct {
-	Users  uint64 `json:"users"`  // number of ids in /etc/subuid
-	Groups uint64 `json:"groups"` // number of ids in /etc/subgid
+	Users  uint64 `json:"users"`  // number of user ids
+	Groups uint64 `json:"groups"` // number of group ids
 	// FirstFree is where a range that overlaps no line of the two files starts.
 	FirstFree uint64 `json:"first_free"`
 	// Source is what nsswitch.conf names for subordinate ids, "" for the files.
-	Source    string `json:"source"`
+	Source string `json:"source"`
+	// GetSubIDs is the program that asks another source than the files, "" when it is
+	// not in PATH or nothing needs it.
+	GetSubIDs string `json:"getsubids,omitempty"`
 	Problem   string `json:"problem,omitempty"`
 	NewUIDMap Mapper `json:"newuidmap"`
 	NewGIDMap Mapper `json:"newgidmap"`

@@ -22,7 +22,7 @@ func judgeRoot(f Facts) Finding {
 		return Finding{Found: "root"}
 	case r.Problem != "":
 		return Finding{Status: Broken, Found: "root, " + r.Problem, Means: "there are no ids for cells", See: see,
-			Do: []string{fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d root", max(f.IDs.FirstFree, 100000), max(f.IDs.FirstFree, 100000)+mapSize)}}
+			Do: []string{fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d root", max(f.IDs.FirstFree, lowestSubordinate), max(f.IDs.FirstFree, lowestSubordinate)+mapSize)}}
 	case r.Mounts != "":
 		return Finding{Status: Broken, Found: "root, without mounts that show other owners: " + r.Mounts,
 			Means: "root's cells have ids that are nobody's, and cannot be given the image", See: see,
@@ -78,6 +78,9 @@ func judgeSubordinateIDs(f Facts) Finding {
 	}
 	n := min(f.IDs.Users, f.IDs.Groups)
 	found := fmt.Sprintf("%d users, %d groups", f.IDs.Users, f.IDs.Groups)
+	if f.IDs.Source != "" {
+		found += fmt.Sprintf(" of %q, which nsswitch.conf names", f.IDs.Source)
+	}
 	if f.IDs.Problem != "" {
 		found += " (" + f.IDs.Problem + ")"
 	}
@@ -92,22 +95,33 @@ func judgeSubordinateIDs(f Facts) Finding {
 		finding.Status = Degraded
 		finding.Means = fmt.Sprintf("images that have users or groups above %d are refused", n)
 	}
-	if f.IDs.Source != "" {
-		finding.Means += fmt.Sprintf("; nsswitch.conf takes them from %q, and podgrade reads the two files only", f.IDs.Source)
-	}
 	return finding
 }
 
 // addRanges is the remedy for missing ids. Ids of two users must not overlap,
 // so the range is one that the files have free.
 func addRanges(f Facts) []string {
-	first := max(f.IDs.FirstFree, 100000)
+	const migrate = "podman system migrate"
+	name, first := nameOrID(f.User), max(f.IDs.FirstFree, lowestSubordinate)
 	last := first + mapSize
-	add := fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", first, last, nameOrID(f.User))
-	if !f.User.Local { // usermod knows no users of a directory service
-		add = fmt.Sprintf("echo %s:%d:%d | sudo tee -a /etc/subuid /etc/subgid", nameOrID(f.User), first, last-first+1)
+	line := fmt.Sprintf("echo %s:%d:%d | sudo tee -a /etc/subuid /etc/subgid # accounts of the directory may have these ids: take a range that none has", name, first, last-first+1)
+	switch {
+	case f.IDs.Source != "":
+		return append(askSource(f, name), "or say `subid: files` in /etc/nsswitch.conf, and: "+line, migrate)
+	case !f.User.Local: // usermod knows no users of a directory service
+		return []string{line, migrate}
 	}
-	return []string{add, "podman system migrate"}
+	return []string{fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", first, last, name), migrate}
+}
+
+// askSource is for a host whose nsswitch.conf names another source than the files:
+// newuidmap asks that one alone, and usermod writes no lines then (subuid(5)).
+func askSource(f Facts, name string) []string {
+	var do []string
+	if f.IDs.GetSubIDs == "" {
+		do = append(do, install(f.System, "getsubids"))
+	}
+	return append(do, fmt.Sprintf("getsubids %[1]s; getsubids -g %[1]s # what %[2]q gives; FreeIPA: ipa subid-generate --owner=%[1]s", name, f.IDs.Source))
 }
 
 // nameOrID names the user in a command line.

@@ -24,7 +24,7 @@ func osRelease(text string, s *System) {
 }
 
 // subidSource returns what nsswitch.conf(5) names for subordinate ids, "" for
-// the files, which is the default.
+// the files, which is the default. There is one source alone (subuid(5)).
 func subidSource(text string) string {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -32,8 +32,8 @@ func subidSource(text string) string {
 		if strings.TrimSpace(key) != "subid" {
 			continue
 		}
-		if source := strings.Join(strings.Fields(value), " "); source != "files" {
-			return source
+		if sources := strings.Fields(value); len(sources) > 0 && sources[0] != "files" {
+			return sources[0]
 		}
 	}
 	return ""

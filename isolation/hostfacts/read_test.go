@@ -84,6 +84,11 @@ func TestIDsAndUsers(t *testing.T) {
 	if got := files(nil).ids(); got.FirstFree != lowestSubordinate || got.Source != "" {
 		t.Errorf("ids without files: %+v", got)
 	}
+	for text, want := range map[string]string{"subid: files\n": "", "subid: files sss\n": "", "subid: sss files\n": "sss", "subid:\n": ""} {
+		if got := files(map[string]string{"etc/nsswitch.conf": text}).ids().Source; got != want {
+			t.Errorf("%q names %q", text, got)
+		}
+	}
 	if !host.local("dana") || host.local("erin") || host.local("") {
 		t.Error("local users are told wrongly")
 	}

@@ -32,9 +32,18 @@ func ReadThis(scratch string) Facts {
 	f.User.Local = root.local(f.User.Name)
 	f.System.Openat2 = hasOpenat2()
 	f.IDs.NewUIDMap, f.IDs.NewGIDMap = mapper("newuidmap"), mapper("newgidmap")
+	if f.IDs.Source != "" {
+		f.IDs.GetSubIDs, _ = exec.LookPath("getsubids")
+	}
 	f.Security.Landlock = landlock()
 	f.Install.Program, _ = os.Executable()
 	return f
+}
+
+// SubordinateSource is what nsswitch.conf of this host names for subordinate ids, "" for
+// the files.
+func SubordinateSource() string {
+	return subidSource(tree{os.DirFS("/")}.text("etc/nsswitch.conf"))
 }
 
 func thisUser() User {
