@@ -70,15 +70,20 @@ func install(s System, programs ...string) string {
 	return installers[kind] + strings.Join(names, " ")
 }
 
-// sysctlFile is read after 99-user_max_user_namespaces.conf, the file by which
-// hardening guides of RHEL switch user namespaces off: the last file counts.
-const sysctlFile = "/etc/sysctl.d/99-zz-rootless.conf"
+// sysctlFile is read after the files by which user namespaces are switched off on
+// RHEL, 99-user_max_user_namespaces.conf of the STIG and user_max_user_namespaces.conf
+// of ComplianceAsCode: the last file counts (sysctl.d(5)).
+const sysctlFile = "/etc/sysctl.d/zz-rootless.conf"
 
-// sysctl sets a setting now and at every start of the machine.
-func sysctl(setting string) []string {
+// sysctl sets a setting now and at every start of the machine. The file may hold
+// what an earlier remedy set. In a container /proc/sys is the host's, and read-only.
+func sysctl(s System, setting string) []string {
+	if s.Container != "" {
+		return []string{"ask whoever runs the outer container to set " + quote(setting) + " on its host"}
+	}
 	return []string{
-		"echo " + quote(setting) + " | sudo tee " + sysctlFile,
-		"sudo sysctl --system",
+		"echo " + quote(setting) + " | sudo tee -a " + sysctlFile,
+		"sudo sysctl -p " + sysctlFile + " # not --system, which reads /etc/sysctl.conf after it: a line of that file must go",
 	}
 }
 

@@ -27,19 +27,27 @@ func judgeCgroups(f Facts) Finding {
 		return Finding{Found: "unified layout; delegated: " + strings.Join(c.Delegated, " ")}
 	}
 	found := "unified layout; not delegated: " + strings.Join(missing, " ")
-	if !f.System.Systemd {
-		return Finding{Status: Degraded, Found: found, Means: limitsIgnored, See: see,
-			Do: []string{"let the init system give this user a control group of its own with these controllers (chown of the group's directory and its cgroup.procs)"}}
+	if f.System.Systemd && !c.UserManager {
+		found += "; no systemd runs for this user"
 	}
-	if !c.UserManager {
-		return Finding{Status: Degraded, Found: found + "; no systemd runs for this user", Means: limitsIgnored, See: see,
-			Do: []string{"sudo loginctl enable-linger " + nameOrID(f.User)}}
+	return Finding{Status: Degraded, Found: found, Means: limitsIgnored, Do: delegate(f), See: see}
+}
+
+// delegate is how the user gets controllers, from whoever has them.
+func delegate(f Facts) []string {
+	switch {
+	case f.System.Container != "" && !f.System.Systemd: // a whole system has a systemd of its own to ask
+		return []string{"ask whoever runs the outer container for a control group that this user may write, with these controllers (/sys/fs/cgroup is mounted read-only by default)"}
+	case !f.System.Systemd:
+		return []string{"let the init system give this user a control group of its own with these controllers (chown of the group's directory and its cgroup.procs)"}
+	case !f.Cgroups.UserManager:
+		return []string{"sudo loginctl enable-linger " + nameOrID(f.User)}
 	}
-	return Finding{Status: Degraded, Found: found, Means: limitsIgnored, See: see, Do: []string{
+	return []string{
 		"sudo mkdir -p /etc/systemd/system/user@.service.d",
 		`printf '[Service]\nDelegate=cpu cpuset io memory pids\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf`,
-		"sudo systemctl daemon-reload # then log in anew",
-	}}
+		"sudo systemctl daemon-reload # then log in anew; reboot if the user lingers, whose systemd a log-out does not end",
+	}
 }
 
 // lacking are the controllers that limits need and that are not there.
@@ -57,19 +65,32 @@ func lacking(there []string) []string {
 func unify(s System) []string {
 	const argument = "systemd.unified_cgroup_hierarchy=1"
 	switch {
+	case s.Container != "": // before WSL: a container there shows the kernel's name too
+		return []string{"ask whoever runs the outer container: the layout is that of its host"}
 	case s.WSL:
 		return []string{
-			"in %UserProfile%\\.wslconfig on Windows, below [wsl2]: kernelCommandLine = cgroup_no_v1=all",
+			"wsl.exe --update # from 2.5.1 on version 2 is the default; /etc/wsl.conf must not say cgroups = v1 below [automount]",
+			"for an older WSL, in %UserProfile%\\.wslconfig on Windows, below [wsl2]: kernelCommandLine = cgroup_no_v1=all",
 			"wsl.exe --shutdown # then start it again",
 		}
-	case s.Container != "":
-		return []string{"ask whoever runs the outer container: the layout is that of its host"}
 	case !s.Systemd:
 		return []string{"let the init system mount version 2 alone: cgroup_no_v1=all on the kernel's command line, and `mount -t cgroup2 none /sys/fs/cgroup`"}
 	case familyOf(s) == redHat:
 		return []string{"sudo grubby --update-kernel=ALL --args=" + argument + " && sudo reboot"}
 	}
-	return []string{"add " + argument + " to GRUB_CMDLINE_LINUX in /etc/default/grub", "sudo update-grub && sudo reboot"}
+	remake := grubMakers[familyOf(s)]
+	if remake == "" {
+		return []string{"add " + argument + " to the kernel's command line, as the boot loader of this distribution takes it, and reboot"}
+	}
+	return []string{"add " + argument + " to GRUB_CMDLINE_LINUX in /etc/default/grub", remake + " && sudo reboot"}
+}
+
+// grubMakers write GRUB's menu anew: update-grub is Debian's own. Fedora and RHEL have
+// grubby, which writes the entries themselves.
+var grubMakers = map[family]string{
+	debian: "sudo update-grub",
+	suse:   "sudo grub2-mkconfig -o /boot/grub2/grub.cfg",
+	arch:   "sudo grub-mkconfig -o /boot/grub/grub.cfg",
 }
 
 func judgeNetwork(f Facts) Finding {
@@ -85,8 +106,11 @@ func judgeNetwork(f Facts) Finding {
 	if n.Tun == "" {
 		return Finding{Found: found}
 	}
-	return Finding{Status: Degraded, Found: found + ", but /dev/net/tun: " + n.Tun, Means: means,
-		Do: []string{"sudo modprobe tun", "sudo chmod 0666 /dev/net/tun # who makes an interface needs CAP_NET_ADMIN all the same"}}
+	do := []string{"sudo modprobe tun", "sudo chmod 0666 /dev/net/tun # who makes an interface needs CAP_NET_ADMIN all the same"}
+	if f.System.Container != "" {
+		do = []string{"ask whoever runs the outer container for the device: --device /dev/net/tun, which this user must be able to open"}
+	}
+	return Finding{Status: Degraded, Found: found + ", but /dev/net/tun: " + n.Tun, Means: means, Do: do}
 }
 
 func judgeSeccomp(f Facts) Finding {
@@ -98,8 +122,14 @@ func judgeSeccomp(f Facts) Finding {
 }
 
 // landlockNeeded is the version of Landlock's interface that the supervisor
-// needs (Linux 5.19).
+// needs.
 const landlockNeeded = 2
+
+// The kernels that have it: Linux 5.19, and what RHEL 9.6 made of 5.14.
+var (
+	kernelLandlock = []int{5, 19}
+	rhelLandlock   = []int{5, 14, 0, 570}
+)
 
 func judgeLandlock(f Facts) Finding {
 	abi := f.Security.Landlock
@@ -107,13 +137,28 @@ func judgeLandlock(f Facts) Finding {
 		return Finding{Found: fmt.Sprintf("version %d", abi)}
 	}
 	found := "none"
-	do := []string{"add landlock to the list lsm= on the kernel's command line (what is in /sys/kernel/security/lsm, with landlock in front)"}
 	if abi > 0 {
 		found = fmt.Sprintf("version %d", abi)
-		do = []string{"use a kernel of 5.19 or later"}
 	}
 	return Finding{Status: Degraded, Found: found,
-		Means: "a process that one command left running may trace a later command of the same cell", Do: do}
+		Means: "a process that one command left running may trace a later command of the same cell", Do: landlockRemedy(f.System, abi)}
+}
+
+// landlockRemedy is lsm= only for a kernel that has Landlock to switch on.
+func landlockRemedy(s System, abi int) []string {
+	rhel9 := familyOf(s) == redHat && strings.HasPrefix(s.Kernel, "5.14.0-")
+	old := !rhel9 && (abi > 0 || olderThan(s.Kernel, kernelLandlock))
+	switch {
+	case s.Container != "":
+		return []string{"ask whoever runs the outer container for a kernel of 5.19 or later with landlock in its list lsm=, and a seccomp profile that allows landlock_create_ruleset"}
+	case rhel9 && olderThan(s.Kernel, rhelLandlock):
+		return []string{"sudo dnf upgrade && sudo reboot # RHEL 9 and its rebuilds have Landlock from 9.6 on: lsm= does not help an older kernel"}
+	case old && s.WSL:
+		return []string{"wsl.exe --update # then wsl.exe --shutdown: later releases bring a kernel of 6.6 or later"}
+	case old:
+		return []string{"use a kernel of 5.19 or later that is built with Landlock"}
+	}
+	return []string{"add landlock to the list lsm= on the kernel's command line (what is in /sys/kernel/security/lsm, with landlock in front)"}
 }
 
 // storeTypes are the SELinux types that files of images may have.
@@ -139,12 +184,15 @@ func judgeLabels(f Facts) Finding {
 		finding.Means = "programs of an image may be refused their libraries"
 		finding.Do = []string{
 			"sudo semanage fcontext -a -e " + quote(defaultStore(f.User)) + " " + quote(f.Store.Path),
-			"restorecon -R -v " + quote(f.Store.Path),
+			"sudo restorecon -R -v " + quote(f.Store.Path) + " # sudo: files of an image belong to subordinate ids",
 		}
 	case strings.HasSuffix(s.Profile, "(enforce)"):
 		finding.Status = Degraded
 		finding.Means = "a profile confines podgrade, and everything that it starts"
 		finding.Do = []string{"start podgrade outside of that profile, or let it mount, make namespaces and start Podman"}
+		if f.System.Container != "" {
+			finding.Do = []string{"ask whoever runs the outer container for --security-opt apparmor=unconfined, or a profile that lets podgrade mount, make namespaces and start Podman"}
+		}
 	}
 	return finding
 }

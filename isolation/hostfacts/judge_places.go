@@ -28,8 +28,8 @@ func judgeStore(f Facts) Finding {
 	const see = "Shared file systems"
 	move := []string{
 		"choose a directory DIR on a local file system, and make it yours with mode 0700",
-		`printf '[storage]\ndriver = "overlay"\ngraphroot = "DIR/storage"\n' > ` + storageConf(f.User) + `/storage.conf`,
 	}
+	move = append(move, writeStorageConf(f.User, "DIR/storage")...)
 	switch {
 	case slices.Contains(shared, s.FileSystem):
 		return Finding{Status: Broken, Found: found,
@@ -48,7 +48,7 @@ func judgeStore(f Facts) Finding {
 func judgeScratch(f Facts) Finding {
 	s := f.Scratch
 	found := s.Path + onFileSystem(s)
-	elsewhere := []string{"choose a directory on a local file system with --scratch DIR, or for all of your data with XDG_DATA_HOME"}
+	elsewhere := []string{"choose a directory on " + whereScratch(f) + " with --scratch DIR, or for all of your data with XDG_DATA_HOME"}
 	const see = "Shared file systems"
 	broken := func(found, means string) Finding {
 		return Finding{Status: Broken, Found: found, Means: means, Do: elsewhere, See: see}
@@ -71,6 +71,15 @@ func judgeScratch(f Facts) Finding {
 			Means: "what an agent's cell leaves behind is copied instead of renamed", Do: elsewhere, See: see}
 	}
 	return Finding{Found: found}
+}
+
+// whereScratch is where scratch should lie: what a cell leaves behind is renamed on
+// the store's own file system.
+func whereScratch(f Facts) string {
+	if judgeStore(f).Status == "" && f.Store.Device != f.Scratch.Device {
+		return "the file system of " + quote(f.Store.Path)
+	}
+	return "a local file system"
 }
 
 func onFileSystem(p Place) string {

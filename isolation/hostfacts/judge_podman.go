@@ -69,10 +69,7 @@ const overlayDriver = "overlay"
 
 func judgeDriver(f Facts) Finding {
 	p := f.Podman
-	reset := []string{
-		"podman system reset # removes the store with its images",
-		fmt.Sprintf(`mkdir -p %[1]s && printf '[storage]\ndriver = "overlay"\n' > %[1]s/storage.conf`, storageConf(f.User)),
-	}
+	reset := append([]string{"podman system reset # removes the store with its images"}, writeStorageConf(f.User, "")...)
 	const see = "The storage driver"
 	switch {
 	case p.Driver == "":
@@ -87,12 +84,26 @@ func judgeDriver(f Facts) Finding {
 	return Finding{Found: "overlay, mounted by the kernel"}
 }
 
-// storageConf is the directory of Podman's storage.conf.
-func storageConf(u User) string {
+// writeStorageConf writes Podman's storage.conf, with a store in graphroot, or in the
+// usual place. Root's Podman has no places of its own where the file names none
+// ("runroot must be set"); the one that was there is kept.
+func writeStorageConf(u User, graphroot string) []string {
+	dir, text := "~/.config/containers", `[storage]\ndriver = "overlay"\n`
 	if u.UID == 0 {
-		return "/etc/containers"
+		dir = "/etc/containers"
+		text += `runroot = "/run/containers/storage"\n`
+		if graphroot == "" {
+			graphroot = defaultStore(u)
+		}
 	}
-	return "~/.config/containers"
+	if graphroot != "" {
+		text += `graphroot = "` + graphroot + `"\n`
+	}
+	file := dir + "/storage.conf"
+	return []string{
+		fmt.Sprintf("test ! -e %[1]s || cp -n %[1]s %[1]s.bak # it is replaced: put back by hand what else it says", file),
+		fmt.Sprintf("mkdir -p %s && printf '%s' > %s", dir, text, file),
+	}
 }
 
 // unasked says why nothing is known of the store.

@@ -46,17 +46,25 @@ func TestEachFactCounts(t *testing.T) {
 	}{
 		{"root without ids", func(f *Facts) { f.User.UID, f.Root = 0, &Root{Problem: "none are free"} }, "user", Broken, "sudo usermod --add-subuids 165536-231071 --add-subgids 165536-231071 root"},
 		{"root of a container", func(f *Facts) { f.User.UID, f.Root = 0, &Root{Mounts: "operation not permitted"} }, "user", Broken, "as root of the host (not of a container)"},
-		{"root with vfs", func(f *Facts) { f.User.UID, f.Root, f.Podman.Driver = 0, &Root{First: 1 << 20}, "vfs" }, "storage driver", Degraded, "> /etc/containers/storage.conf"},
+		{"root with vfs", func(f *Facts) { f.User.UID, f.Root, f.Podman.Driver = 0, &Root{First: 1 << 20}, "vfs" }, "storage driver", Degraded, `runroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' > /etc/containers/storage.conf`},
+		{"root's images on NFS", func(f *Facts) { f.User.UID, f.Root, f.Store.FileSystem = 0, &Root{First: 1 << 20}, "nfs4" }, "store", Broken, `runroot = "/run/containers/storage"\ngraphroot = "DIR/storage"\n' > /etc/containers/storage.conf`},
+		{"a storage.conf that is there", func(f *Facts) { f.Podman.Driver = "vfs" }, "storage driver", Degraded, "cp -n ~/.config/containers/storage.conf ~/.config/containers/storage.conf.bak"},
 		{"no worker program", func(f *Facts) { f.Install.Problem = "gone" }, "installation", Broken, "make install"},
 		{"old kernel", func(f *Facts) { f.System.Openat2 = false }, "kernel", Broken, "5.6"},
 		{"user namespaces off", func(f *Facts) { f.Namespaces.MaxUser = 0 }, "user namespaces", Broken, "user.max_user_namespaces=28633"},
 		{"Debian's switch", func(f *Facts) { f.Namespaces.UnprivilegedClone = 0 }, "user namespaces", Broken, "kernel.unprivileged_userns_clone=1"},
 		{"no network namespaces", func(f *Facts) { f.Namespaces.None = []string{"user.max_net_namespaces"} }, "user namespaces", Broken, "user.max_net_namespaces=28633"},
+		{"a setting of a container's host", func(f *Facts) { f.System.Container, f.Namespaces.MaxUser = "docker", 0 }, "user namespaces", Broken, "to set user.max_user_namespaces=28633 on its host"},
 		{"worker denied by a module", func(f *Facts) { f.Worker = Worker{Tried: true, Problem: "denied", Denied: true} }, "user namespaces", Broken, "dmesg"},
 		{"nested denied", func(f *Facts) { f.Worker.Nested = "no space left on device" }, "user namespaces", Broken, "user.max_user_namespaces"},
 		{"AppArmor", func(f *Facts) {
 			f.Namespaces.AppArmorRestrict, f.Worker = 1, Worker{Tried: true, Problem: "denied"}
 		}, "user namespaces", Broken, `profile podgrade "/usr/local/bin/podgrade" flags=(unconfined) {\n  userns,`},
+		{"AppArmor of a container's host", func(f *Facts) {
+			f.System.Container, f.Namespaces.AppArmorRestrict, f.Worker = "docker", 1, Worker{Tried: true, Problem: "denied"}
+		}, "user namespaces", Broken, "seccomp=unconfined, apparmor=unconfined and systempaths=unconfined"},
+		{"a container of Podman's", func(f *Facts) { f.System.Container, f.Worker = "podman", Worker{Tried: true, Problem: "denied"} }, "user namespaces", Broken, "unmask=ALL"},
+		{"another container", func(f *Facts) { f.System.Container, f.Worker = "lxc", Worker{Tried: true, Problem: "denied"} }, "user namespaces", Broken, "unmasked /proc"},
 		{"no ids", func(f *Facts) { f.IDs.Groups = 0 }, "subordinate ids", Broken, "sudo usermod --add-subuids 165536-231071 --add-subgids 165536-231071 dana"},
 		{"few ids", func(f *Facts) { f.IDs.Users = 1000 }, "subordinate ids", Degraded, "podman system migrate"},
 		{"a directory's user", func(f *Facts) { f.IDs.Users, f.User.Local = 0, false }, "subordinate ids", Broken, "echo dana:165536:65536 | sudo tee -a /etc/subuid /etc/subgid # accounts of the directory may have these ids"},
@@ -71,7 +79,7 @@ func TestEachFactCounts(t *testing.T) {
 		{"nosuid", func(f *Facts) { f.IDs.NewUIDMap.NoSUID = true }, "newuidmap", Broken, "nosuid"},
 		{"no_new_privs", func(f *Facts) { f.User.NoNewPrivs = true }, "newuidmap", Broken, "NoNewPrivileges=no"},
 		{"no runtime directory", func(f *Facts) { f.User.RuntimeDir = Place{} }, "runtime directory", Degraded, "/run/user/1000"},
-		{"the same with systemd", func(f *Facts) { f.User.RuntimeDir, f.System.Systemd = Place{}, true }, "runtime directory", Degraded, "machinectl shell dana@"},
+		{"the same with systemd", func(f *Facts) { f.User.RuntimeDir, f.System.Systemd = Place{}, true }, "runtime directory", Degraded, "machinectl shell dana@` (su and sudo make none)\nor in this shell: sudo loginctl enable-linger dana && export XDG_RUNTIME_DIR=/run/user/1000"},
 		{"no Podman", func(f *Facts) { f.Podman = Podman{} }, "podman", Broken, "sudo apt-get install podman crun uidmap"},
 		{"no Podman on SUSE", func(f *Facts) { f.Podman, f.System.ID, f.System.Like = Podman{}, "opensuse-leap", []string{"suse"} }, "podman", Broken, "sudo zypper install podman crun shadow"},
 		{"old Podman", func(f *Facts) { f.Podman.Version = "3.4.4" }, "podman", Degraded, "4.3.1"},
@@ -91,25 +99,54 @@ func TestEachFactCounts(t *testing.T) {
 		{"read-only", func(f *Facts) { f.Scratch.ReadOnly = true }, "scratch", Broken, "--scratch"},
 		{"another's scratch", func(f *Facts) { f.Scratch.Problem = "cannot be written" }, "scratch", Broken, "XDG_DATA_HOME"},
 		{"scratch in memory", func(f *Facts) { f.Scratch.FileSystem = "tmpfs" }, "scratch", Degraded, "--scratch"},
-		{"scratch elsewhere", func(f *Facts) { f.Scratch.Device++ }, "scratch", Degraded, "--scratch"},
+		{"scratch elsewhere", func(f *Facts) { f.Scratch.Device++ }, "scratch", Degraded, "on the file system of /home/dana/.local/share/containers/storage with --scratch DIR"},
+		{"both on NFS", func(f *Facts) { f.Scratch.FileSystem, f.Store.FileSystem = "nfs4", "nfs4"; f.Scratch.Device++ }, "scratch", Broken, "on a local file system with --scratch DIR"},
 		{"no overlay", func(f *Facts) { f.Worker.Overlay = "operation not permitted" }, "overlay", Broken, "5.11"},
 		{"a full disk", func(f *Facts) { f.Scratch.FreeBytes = 1 << 20 }, "disk", Broken, "podgrade gc"},
 		{"a disk that fills", func(f *Facts) { f.Scratch.FreeBytes = 2 << 30 }, "disk", Degraded, "podman image prune"},
 		{"no more files", func(f *Facts) { f.Scratch.FreeFiles = 10 }, "disk", Degraded, "podgrade gc"},
 		{"v1", func(f *Facts) { f.Cgroups.Layout, f.System.Systemd = LayoutLegacy, true }, "control groups", Degraded, "systemd.unified_cgroup_hierarchy=1"},
 		{"v1 on RHEL", func(f *Facts) { f.Cgroups.Layout, f.System.Systemd, f.System.ID = LayoutLegacy, true, "rhel" }, "control groups", Degraded, "grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1"},
+		{"v1 on SUSE", func(f *Facts) {
+			f.Cgroups.Layout, f.System.Systemd, f.System.ID = LayoutLegacy, true, "opensuse"
+		}, "control groups", Degraded, "sudo grub2-mkconfig -o /boot/grub2/grub.cfg && sudo reboot"},
+		{"v1 elsewhere", func(f *Facts) { f.Cgroups.Layout, f.System.Systemd, f.System.ID = LayoutLegacy, true, "void" }, "control groups", Degraded, "as the boot loader of this distribution takes it"},
+		{"v1 on WSL", func(f *Facts) { f.System.WSL, f.System.Systemd = true, true }, "control groups", Degraded, "wsl.exe --update # from 2.5.1 on"},
+		{"a container on WSL", func(f *Facts) { f.System.WSL, f.System.Container = true, "docker" }, "control groups", Degraded, "ask whoever runs the outer container: the layout"},
+		{"a container without controllers", func(f *Facts) { f.System.Container, f.Cgroups.Layout = "docker", LayoutUnified }, "control groups", Degraded, "ask whoever runs the outer container for a control group that this user may write"},
+		{"a system in a container", func(f *Facts) {
+			f.System.Container, f.System.Systemd, f.Cgroups = "lxc", true, Cgroups{Layout: LayoutUnified}
+		}, "control groups", Degraded, "enable-linger dana"},
 		{"no cpu controller", func(f *Facts) {
 			f.System.Systemd, f.Cgroups = true, Cgroups{Layout: LayoutUnified, Delegated: []string{"memory", "pids"}, UserManager: true}
-		}, "control groups", Degraded, "Delegate=cpu cpuset io memory pids"},
+		}, "control groups", Degraded, "Delegate=cpu cpuset io memory pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf\nsudo systemctl daemon-reload # then log in anew; reboot if the user lingers"},
 		{"no session", func(f *Facts) { f.System.Systemd, f.Cgroups = true, Cgroups{Layout: LayoutUnified} }, "control groups", Degraded, "enable-linger dana"},
 		{"no systemd", func(f *Facts) { f.Cgroups = Cgroups{Layout: LayoutUnified} }, "control groups", Degraded, "cgroup.procs"},
 		{"no pasta", func(f *Facts) { f.Network = Network{} }, "network", Degraded, "sudo apt-get install passt"},
 		{"no tun", func(f *Facts) { f.Network.Tun = "no such device" }, "network", Degraded, "sudo modprobe tun"},
+		{"no tun in a container", func(f *Facts) { f.System.Container, f.Network.Tun = "docker", "no such file or directory" }, "network", Degraded, "ask whoever runs the outer container for the device: --device /dev/net/tun"},
 		{"no seccomp", func(f *Facts) { f.Security.Seccomp = false }, "seccomp", Broken, "CONFIG_SECCOMP_FILTER"},
 		{"no Landlock", func(f *Facts) { f.Security.Landlock = 0 }, "landlock", Degraded, "lsm="},
-		{"old Landlock", func(f *Facts) { f.Security.Landlock = 1 }, "landlock", Degraded, "5.19"},
+		{"old Landlock", func(f *Facts) { f.Security.Landlock = 1 }, "landlock", Degraded, "use a kernel of 5.19 or later"},
+		{"a kernel before Landlock", func(f *Facts) { f.Security.Landlock, f.System.Kernel = 0, "5.10.0-32-amd64" }, "landlock", Degraded, "use a kernel of 5.19 or later that is built with Landlock"},
+		{"RHEL before Landlock", func(f *Facts) {
+			f.Security.Landlock, f.System.ID, f.System.Kernel = 0, "rhel", "5.14.0-503.40.1.el9_5.x86_64"
+		}, "landlock", Degraded, "sudo dnf upgrade && sudo reboot # RHEL 9 and its rebuilds have Landlock from 9.6 on"},
+		{"RHEL with Landlock", func(f *Facts) {
+			f.Security.Landlock, f.System.ID, f.System.Kernel = 0, "rhel", "5.14.0-570.12.1.el9_6.x86_64"
+		}, "landlock", Degraded, "lsm="},
+		{"another kernel on RHEL", func(f *Facts) {
+			f.Security.Landlock, f.System.ID, f.System.Kernel = 0, "rhel", "5.15.0-305.176.4.el9uek.x86_64"
+		}, "landlock", Degraded, "use a kernel of 5.19 or later"},
+		{"an old WSL", func(f *Facts) {
+			f.Security.Landlock, f.System.WSL, f.System.Kernel = 1, true, "5.15.167.4-microsoft-standard-WSL2"
+		}, "landlock", Degraded, "wsl.exe --update # then wsl.exe --shutdown"},
+		{"no Landlock in a container", func(f *Facts) { f.Security.Landlock, f.System.Container = 0, "docker" }, "landlock", Degraded, "allows landlock_create_ruleset"},
 		{"a confined podgrade", func(f *Facts) { f.Security.AppArmor, f.Security.Profile = true, "podgrade (enforce)" }, "labels", Degraded, "outside of that profile"},
-		{"a store with another label", func(f *Facts) { f.Security.SELinux, f.Store.Label = "enforcing", "system_u:object_r:var_t:s0" }, "labels", Degraded, "semanage fcontext -a -e /home/dana/.local/share/containers/storage"},
+		{"a confined container", func(f *Facts) {
+			f.System.Container, f.Security.AppArmor, f.Security.Profile = "docker", true, "docker-default (enforce)"
+		}, "labels", Degraded, "ask whoever runs the outer container for --security-opt apparmor=unconfined"},
+		{"a store with another label", func(f *Facts) { f.Security.SELinux, f.Store.Label = "enforcing", "system_u:object_r:var_t:s0" }, "labels", Degraded, "semanage fcontext -a -e /home/dana/.local/share/containers/storage /home/dana/.local/share/containers/storage\nsudo restorecon -R -v /home/dana/.local/share/containers/storage"},
 	}
 	checked := map[string]bool{}
 	for _, test := range tests {
@@ -134,13 +171,21 @@ func TestEachFactCounts(t *testing.T) {
 }
 
 // TestASettingOutlastsWhatSwitchedItOff: systemd reads the files of sysctl.d in the
-// order of their names, and the last one counts.
+// order of their names, and the last one counts; one that is in the file already, of
+// another remedy, stays there.
 func TestASettingOutlastsWhatSwitchedItOff(t *testing.T) {
-	do := strings.Join(finding(t, recorded(t, "rhel9-stig"), "user namespaces").Do, "\n")
-	_, file, found := strings.Cut(do, "sudo tee ")
-	file, _, _ = strings.Cut(file, "\n")
-	if !found || file <= "/etc/sysctl.d/99-user_max_user_namespaces.conf" || filepath.Ext(file) != ".conf" {
-		t.Errorf("%q is read before the file that sets it to 0", file)
+	do := finding(t, recorded(t, "rhel9-stig"), "user namespaces").Do
+	_, file, found := strings.Cut(do[0], "sudo tee -a ")
+	if !found || filepath.Ext(file) != ".conf" {
+		t.Fatalf("%q adds to no file", do[0])
+	}
+	for _, of := range []string{"99-user_max_user_namespaces.conf", "user_max_user_namespaces.conf", "99-sysctl.conf"} {
+		if off := "/etc/sysctl.d/" + of; file <= off {
+			t.Errorf("%q is read before %q, which sets it to 0", file, off)
+		}
+	}
+	if !strings.HasPrefix(do[1], "sudo sysctl -p "+file+" ") {
+		t.Errorf("%q reads other files after it", do[1])
 	}
 }
 

@@ -200,13 +200,17 @@ func judgeRuntimeDir(f Facts) Finding {
 	if dir.Path != "" {
 		found = dir.Path + ": " + dir.Problem
 	}
-	do := fmt.Sprintf("sudo install -d -m 0700 -o %[1]d /run/user/%[1]d && export XDG_RUNTIME_DIR=/run/user/%[1]d", f.User.UID)
+	export := fmt.Sprintf(" && export XDG_RUNTIME_DIR=/run/user/%d", f.User.UID)
+	do := []string{fmt.Sprintf("sudo install -d -m 0700 -o %[1]d /run/user/%[1]d", f.User.UID) + export}
 	if f.System.Systemd {
-		do = fmt.Sprintf("log in anew with ssh or `machinectl shell %s@` (su and sudo make none), or: sudo loginctl enable-linger %[1]s", nameOrID(f.User))
+		do = []string{
+			fmt.Sprintf("log in anew with ssh or `machinectl shell %s@` (su and sudo make none)", nameOrID(f.User)),
+			"or in this shell: sudo loginctl enable-linger " + nameOrID(f.User) + export,
+		}
 	}
 	return Finding{
 		Status: Degraded, Found: found,
 		Means: "Podman keeps its locks in /tmp, where a clean-up may take them away",
-		Do:    []string{do},
+		Do:    do,
 	}
 }
