@@ -8,6 +8,8 @@ DESTDIR  ?=
 FUZZTIME ?= 30s
 # What test, cover and soak run.
 PACKAGES ?= ./...
+# Those of them that take longest, which therefore begin first.
+LONGEST  := ./cmd/podgrade ./isolation ./regrade
 SOAK     ?= 20
 # Tests to leave out, as -skip takes them; none by default.
 SKIP     ?=
@@ -74,7 +76,8 @@ test demo bench cover soak:
 # is what vets: to vet once more here would be a sixth of all. Without what only a
 # debugger reads, the test programs are linked in half the time.
 test-here: build-test
-	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) $(PACKAGES)
+	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) \
+		$(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
 	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation

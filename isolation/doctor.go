@@ -67,19 +67,21 @@ var runtimes = []string{"crun", "runc"}
 
 // countIDs counts the caller's subordinate ids.
 func countIDs(ctx context.Context, source string) (users, groups uint64, problem string) {
-	ctx, cancel := context.WithTimeout(ctx, trialGrace)
-	defer cancel()
+	var problems []string
 	count := func(file string) (n uint64) {
+		ctx, cancel := context.WithTimeout(ctx, trialGrace)
+		defer cancel()
 		ranges, err := callerRanges(ctx, file, source)
 		if err != nil {
-			problem = err.Error()
+			problems = append(problems, err.Error())
 		}
 		for _, r := range ranges {
 			n += r.count
 		}
 		return n
 	}
-	return count(subuidFile), count(subgidFile), problem
+	users, groups = count(subuidFile), count(subgidFile)
+	return users, groups, strings.Join(problems, "; ")
 }
 
 // program looks a program up and asks it for its version.

@@ -163,3 +163,6 @@ func SetTrialGrace(grace time.Duration) (restore func()) {
 	trialGrace = grace
 	return func() { trialGrace = before }
 }
+
+// KeptLookup is what a file of kept look-ups holds.
+type KeptLookup = keptLookup

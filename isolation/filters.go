@@ -123,13 +123,8 @@ func (f *filters) read(name string) []byte {
 	if f.dir == "" {
 		return nil
 	}
-	file := filepath.Join(f.dir, name)
-	info, err := os.Lstat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 || time.Since(info.ModTime()) > filterAge || info.Size() > worker.MaxFilter+sha256.Size {
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil || len(text) <= sha256.Size {
+	text, ok := readOwn(filepath.Join(f.dir, name), filterAge, worker.MaxFilter+sha256.Size)
+	if !ok || len(text) <= sha256.Size {
 		return nil
 	}
 	filter := text[sha256.Size:]

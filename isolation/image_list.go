@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,10 +22,8 @@ type imageList struct {
 	written unix.Timespec
 }
 
-// readImageList finds the list that belongs to a layer:
-// <store>/overlay/<id>/diff. Who does not own it (an additional store that
-// root keeps) cannot tell from it what a name leads to: another store may come
-// first.
+// readImageList looks at a list. One of somebody else (an additional store) is none:
+// another store may come before it.
 func readImageList(path string) (imageList, bool) {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil || int(st.Uid) != unix.Getuid() {
@@ -36,6 +32,7 @@ func readImageList(path string) (imageList, bool) {
 	return imageList{path: path, dev: st.Dev, ino: st.Ino, size: st.Size, changed: st.Ctim, written: st.Mtim}, true
 }
 
+// imageListOf finds the list that belongs to a layer: <store>/overlay/<id>/diff.
 func imageListOf(layer string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(layer))), overlayDriver+"-images", "images.json")
 }
@@ -45,41 +42,48 @@ const maxImageList = 64 << 20
 
 var imageID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// entryOf is what the list says of an image, in short, when that alone tells what
-// a reference leads to: its id, or one of its full names, which Podman looks for
-// before anything else. A short name, a digest or the beginning of an id may lead to
-// another image as soon as there is another one.
-func (l imageList) entryOf(id, reference string) (entry string, ok bool) {
+// listedImage is what a list says of one image.
+type listedImage struct {
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	Layer  string `json:"layer"` // the top one
+	sum    string // of the whole entry
+}
+
+// entry returns what the list says of the image with an id.
+func (l imageList) entry(id string) (listedImage, bool) {
 	if !imageID.MatchString(id) || l.size > maxImageList {
-		return "", false
+		return listedImage{}, false
 	}
 	text, err := os.ReadFile(l.path)
 	if again, ok := readImageList(l.path); err != nil || !ok || again != l {
-		return "", false // written while it was read
+		return listedImage{}, false // written while it was read
 	}
 	var entries []json.RawMessage
 	if json.Unmarshal(text, &entries) != nil {
-		return "", false
+		return listedImage{}, false
 	}
 	for _, raw := range entries {
-		var image struct {
-			ID    string   `json:"id"`
-			Names []string `json:"names"`
+		var e listedImage
+		if bytes.Contains(raw, []byte(id)) && json.Unmarshal(raw, &e) == nil && e.ID == id {
+			sum := sha256.Sum256(raw)
+			e.sum = hex.EncodeToString(sum[:])
+			return e, true
 		}
-		if !bytes.Contains(raw, []byte(id)) || json.Unmarshal(raw, &image) != nil || image.ID != id {
-			continue
-		}
-		if reference != id && !(isFullName(reference) && slices.Contains(image.Names, reference)) {
-			return "", false
-		}
-		sum := sha256.Sum256(raw)
-		return hex.EncodeToString(sum[:]), true
 	}
-	return "", false
+	return listedImage{}, false
 }
 
-// isFullName tells names that say their registry from short ones.
-func isFullName(reference string) bool {
-	host, rest, ok := strings.Cut(reference, "/")
-	return ok && rest != "" && !strings.Contains(rest, "@") && (host == "localhost" || strings.ContainsAny(host, ".:"))
+// proves tells whether an image is the one of the entry, as far as the entry says.
+func (e listedImage) proves(i Image, list imageList) bool {
+	if i.Pin.ID != e.ID || i.Pin.Digest != e.Digest || len(i.Layers) == 0 || filepath.Base(filepath.Dir(i.Layers[0])) != e.Layer {
+		return false
+	}
+	for _, layer := range i.Layers {
+		if imageListOf(layer) != list.path {
+			return false // of a store that this list says nothing of
+		}
+	}
+	// Another program than the kernel may have written the layers anew.
+	return i.Driver == overlayDriver && driverOf(i.Layers[0], overlayDriver) == overlayDriver
 }

@@ -11,8 +11,8 @@ import (
 // asked for under. Asking takes 50 ms, more than a cell, and rows of one run
 // ask for the same few images. An answer is good for as long as Podman's list
 // of images is the file that it was: whatever makes, removes or names an image
-// writes that list anew, and removes an image from it before its layers. Where the
-// list is another file meanwhile, what it says of the one image can tell it too.
+// writes that list anew, and removes an image from it before its layers. Of an id the
+// image's own entry in it tells as much, whatever became of others.
 type lookups struct {
 	mu     sync.Mutex
 	known  map[string]known
@@ -39,11 +39,16 @@ func (l *lookups) wait(reference string) (done func()) {
 type known struct {
 	image Image
 	list  imageList
-	entry string // of the image in that list; "": only the list itself tells whether the answer is still true
 }
 
 // clockGrain is more than file times lag behind the clock.
 const clockGrain = 20 * time.Millisecond
+
+// before tells whether the list was written last before a time: what was asked for
+// then is no older than the list.
+func (l imageList) before(t time.Time) bool {
+	return time.Unix(l.changed.Unix()).Before(t.Add(-clockGrain))
+}
 
 // keep remembers what was looked up since began, unless the list was written
 // meanwhile: then the answer may be older than the list.
@@ -52,13 +57,13 @@ func (l *lookups) keep(reference string, image Image, began time.Time) {
 		return // another driver than overlay: its store looks otherwise
 	}
 	list, ok := readImageList(imageListOf(image.Layers[0]))
-	if !ok || !time.Unix(list.changed.Unix()).Before(began.Add(-clockGrain)) {
+	if !ok || !list.before(began) {
 		return
 	}
-	entry, _ := list.entryOf(image.Pin.ID, reference)
-	k := known{image: image, list: list, entry: entry}
-	l.remember(reference, k)
-	l.kept.write(reference, k)
+	l.remember(reference, known{image: image, list: list})
+	if reference == image.Pin.ID {
+		l.kept.write(image, list)
+	}
 }
 
 func (l *lookups) remember(reference string, k known) {
@@ -78,37 +83,25 @@ func (l *lookups) find(reference string) (Image, bool) {
 	if !ok {
 		return Image{}, false
 	}
-	if !k.renew(reference) {
+	if now, ok := readImageList(k.list.path); !ok || now != k.list {
 		delete(l.known, reference)
 		return Image{}, false
 	}
-	l.known[reference] = k
 	return k.image.clone(), true
 }
 
-// findKept returns what another podgrade remembered and what is still true.
-func (l *lookups) findKept(reference string) (Image, bool) {
-	k, ok := l.kept.read(reference)
-	if !ok || !k.renew(reference) {
+// findKept returns the image with an id that was remembered, here or by another
+// podgrade, and of which the list says what it said then.
+func (l *lookups) findKept(id string) (Image, bool) {
+	began := time.Now()
+	image, list, ok := l.kept.read(id)
+	if !ok {
 		return Image{}, false
 	}
-	l.remember(reference, k)
-	return k.image.clone(), true
-}
-
-// renew tells whether an answer is still true: the list is the file that it was, or
-// says the same of the image.
-func (k *known) renew(reference string) bool {
-	now, ok := readImageList(k.list.path)
-	if !ok || now == k.list {
-		return ok
+	if list.before(began) {
+		l.remember(id, known{image: image, list: list})
 	}
-	entry, ok := now.entryOf(k.image.Pin.ID, reference)
-	if !ok || entry != k.entry {
-		return false
-	}
-	k.list = now
-	return true
+	return image.clone(), true
 }
 
 // clone is a copy that shares nothing which its holder could change.

@@ -17,13 +17,17 @@ func (i inspected) driver(layers []string) string {
 	if len(layers) == 0 {
 		return i.GraphDriver.Name
 	}
-	// <store>/overlay/<id>/diff; Podman writes "false" into the file, too.
-	store := filepath.Dir(filepath.Dir(layers[0]))
-	said, err := os.ReadFile(filepath.Join(store, ".has-mount-program"))
+	return driverOf(layers[0], i.GraphDriver.Name)
+}
+
+// driverOf is the driver that Podman calls name, by what the store of a layer says:
+// <store>/overlay/<id>/diff. Podman writes "false" into the file, too.
+func driverOf(layer, name string) string {
+	said, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(layer)), ".has-mount-program"))
 	if err == nil && strings.TrimSpace(string(said)) == "true" {
 		return overlayByProgram
 	}
-	return i.GraphDriver.Name
+	return name
 }
 
 // seLinuxEnforces tells whether SELinux would keep an unlabelled cell from its

@@ -66,8 +66,15 @@ func newRange(user, start, count string) (idRange, error) {
 }
 
 // callerRanges are the caller's ranges as newuidmap knows them: of the file, or, where
-// nsswitch.conf names another source, of that one alone (subuid(5)).
+// nsswitch.conf names another source, of that one alone. newuidmap falls back to the
+// files where it has no plugin for the source (subuid(5)), and older ones know no
+// source: where there is no getsubids to ask, it decides about the files' ranges.
 func callerRanges(ctx context.Context, file, source string) ([]idRange, error) {
+	if source != "" {
+		if _, err := exec.LookPath("getsubids"); err != nil {
+			source = ""
+		}
+	}
 	if source == "" {
 		return subordinateIDs(file, callerNames())
 	}
@@ -117,7 +124,7 @@ func callerNames() []string {
 		return append(names, u.Username)
 	}
 	// A directory service that pure Go does not ask: the log-in says it.
-	if name := os.Getenv("USER"); name != "" {
+	if name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME")); name != "" {
 		names = append(names, name)
 	}
 	return names

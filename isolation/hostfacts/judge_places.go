@@ -22,7 +22,7 @@ var inMemory = []string{"tmpfs", "ramfs"}
 func judgeStore(f Facts) Finding {
 	s := f.Store
 	if s.Path == "" {
-		return unasked()
+		return unasked(f.Podman)
 	}
 	found := s.Path + onFileSystem(s)
 	const see = "Shared file systems"

@@ -73,7 +73,7 @@ func judgeDriver(f Facts) Finding {
 	const see = "The storage driver"
 	switch {
 	case p.Driver == "":
-		return unasked()
+		return unasked(p)
 	case p.Driver != overlayDriver:
 		return Finding{Status: Degraded, Found: p.Driver, Means: "its images have no layers that can be mounted: cells are made by the engine podman, which takes some 200 ms more for each", Do: reset, See: see}
 	case p.MountProgram != "":
@@ -107,7 +107,11 @@ func writeStorageConf(u User, graphroot string) []string {
 }
 
 // unasked says why nothing is known of the store.
-func unasked() Finding {
+func unasked(p Podman) Finding {
+	if p.Silent != "" {
+		return Finding{Status: Unknown, Found: "podman info gave no answer", Means: "nothing is known of Podman's store",
+			Do: []string{"run podgrade doctor again when podman info answers"}}
+	}
 	return unknown("podman info did not run", "nothing is known of Podman's store")
 }
 

@@ -107,11 +107,20 @@ func addRanges(f Facts) []string {
 	line := fmt.Sprintf("echo %s:%d:%d | sudo tee -a /etc/subuid /etc/subgid # accounts of the directory may have these ids: take a range that none has", name, first, last-first+1)
 	switch {
 	case f.IDs.Source != "":
-		return append(askSource(f, name), "or say `subid: files` in /etc/nsswitch.conf, and: "+line, migrate)
+		return append(askSource(f, name), "or let the two files count: "+filesCount(f.System), line, migrate)
 	case !f.User.Local: // usermod knows no users of a directory service
 		return []string{line, migrate}
 	}
 	return []string{fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", first, last, name), migrate}
+}
+
+// filesCount makes nsswitch.conf name the files. RHEL's is written by authselect, which
+// undoes what others write there (authselect(8)).
+func filesCount(s System) string {
+	if familyOf(s) == redHat {
+		return "sudo authselect disable-feature with-subid"
+	}
+	return "say `subid: files` in /etc/nsswitch.conf"
 }
 
 // askSource is for a host whose nsswitch.conf names another source than the files:

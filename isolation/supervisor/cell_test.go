@@ -250,7 +250,7 @@ func open(t testing.TB, k kind) *cell {
 	}
 	c.Client = protocol.NewClient(stdout, stdin)
 	t.Cleanup(func() { c.close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), askWithin)
 	defer cancel()
 	if err := c.Hello(ctx); err != nil {
 		t.Fatalf("hello: %v\nstderr: %s", err, c.stderr)
@@ -308,7 +308,7 @@ type result struct {
 }
 
 // askWithin bounds every answer in these tests.
-const askWithin = 30 * time.Second
+const askWithin = time.Minute
 
 // try runs a command and returns its failure too.
 func (c *cell) try(r protocol.Run) (result, *protocol.Failure) {

@@ -448,7 +448,7 @@ func TestKillAllDuringAForkBomb(t *testing.T) {
 		one.Lock()
 		defer one.Unlock()
 		const limitNproc = 6
-		most := uint64(ownTasks(t) + 150)
+		most := uint64(ownTasks(t) + 100)
 		bomb := make(chan result, 1)
 		go func() {
 			got, _ := c.try(protocol.Run{Argv: []string{built.attack, "bomb", "60"}, Limits: []protocol.Limit{{Resource: limitNproc, Value: most}}, Timeout: time.Minute})

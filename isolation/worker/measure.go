@@ -98,10 +98,10 @@ func (c *cell) measureMounts(proc string, m *oci.Measured) error {
 	}
 	defer unix.Close(root)
 	prepared, err := c.preparedRoot()
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	m.Root = sameFile(root, "/", prepared)
+	m.Root = err == nil && sameFile(root, "/", prepared)
 	m.Binds, m.Covers = map[string]bool{}, map[string]oci.Cover{}
 	for _, mount := range c.spec.Mounts {
 		if mount.Type == "bind" {
@@ -115,7 +115,8 @@ func (c *cell) measureMounts(proc string, m *oci.Measured) error {
 }
 
 // preparedRoot is the directory that the runtime was to make the cell's root: ours,
-// or the one that Podman mounted for its container.
+// or the one that Podman mounted for its container, which it does not say where it
+// calls no hook.
 func (c *cell) preparedRoot() (string, error) {
 	if c.adopted == nil {
 		return c.rootfs(), nil

@@ -81,7 +81,7 @@ func bomb(args []string) {
 	for err == nil && n < 100_000 {
 		var pid uintptr
 		if pid, err = fork(); err == nil && pid == 0 {
-			for pause := (syscall.Timespec{Nsec: 1e6}); ; fork() {
+			for pause := (syscall.Timespec{Nsec: 1e7}); ; fork() {
 				syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
 			}
 		}
