@@ -98,6 +98,18 @@ func (h *Host) CountPodman(dir string) (commands func() int, done func()) {
 	}, func() { h.podman = path }
 }
 
+// FailPodman makes each of the first Podman commands fail with a message; it is undone
+// by calling what it returns.
+func (h *Host) FailPodman(dir string, times int, message string) (done func()) {
+	path, script := h.podman, filepath.Join(dir, "podman")
+	text := fmt.Sprintf("#!/bin/sh\nn=$(cat '%[1]s/n' 2>/dev/null || echo 0)\nif [ $n -lt %[2]d ]; then echo $((n + 1)) >'%[1]s/n'; echo '%[3]s' >&2; exit 125; fi\nexec '%[4]s' \"$@\"\n", dir, times, message, path)
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		panic(err)
+	}
+	h.podman = script
+	return func() { h.podman = path }
+}
+
 // RuntimeFiles are the files that the OCI runtime and what starts it have put on
 // the disk.
 func RuntimeFiles(h *Host) []string {

@@ -56,13 +56,9 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 	if image, ok := h.lookups.findKept(reference); ok {
 		return image, nil
 	}
-	began := time.Now()
-	out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
+	out, began, err := h.inspectImage(ctx, reference)
 	if err != nil {
 		return Image{}, err
-	}
-	if code != 0 {
-		return Image{}, imageFault(reference, stderr)
 	}
 	var found []inspected
 	if err := json.Unmarshal(out, &found); err != nil || len(found) != 1 {
@@ -73,6 +69,33 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 		h.lookups.keep(reference, image.clone(), began)
 	}
 	return image, err
+}
+
+// inspectTries is how often Podman is asked for an image that it cannot read: it sees
+// now and then what another Podman has written in part ("layer not known").
+const (
+	inspectTries = 3
+	inspectPause = 200 * time.Millisecond
+)
+
+// inspectImage returns what Podman prints of an image, and when it was asked.
+func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, began time.Time, err error) {
+	for try := 1; ; try++ {
+		began = time.Now()
+		out, stderr, code, err := h.runPodman(ctx, "image", "inspect", "--format", "json", "--", reference)
+		if err != nil || code == 0 {
+			return out, began, err
+		}
+		fault := imageFault(reference, stderr)
+		if errors.Is(fault, ErrNoImage) || try == inspectTries {
+			return nil, began, fault
+		}
+		select {
+		case <-ctx.Done():
+			return nil, began, fault
+		case <-time.After(inspectPause):
+		}
+	}
 }
 
 // ImageByPin looks an image up by its id, whatever tags say now, or by its

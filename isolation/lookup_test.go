@@ -3,6 +3,7 @@ package isolation_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,5 +101,26 @@ func TestALookUpSeesWhatChangedSince(t *testing.T) {
 	podman(t, h, "rmi", "--force", first.Pin.ID)
 	if _, err := h.ImageByPin(ctx(t), first.Pin); !errors.Is(err, isolation.ErrNoImage) {
 		t.Errorf("the image was removed: %v", err)
+	}
+}
+
+// Podman sees what another Podman has written in part, and a moment later it whole.
+func TestAnImageThatPodmanCannotReadIsLookedUpAgain(t *testing.T) {
+	h := ownStore(t)
+	i := importOn(t, h, testimages.Busybox())
+	for failures, message := range map[int]string{
+		1: "Error: layer not known",
+		2: "Error: error locating item named \"manifest\" for image with ID \"0\": file does not exist",
+	} {
+		done := h.FailPodman(t.TempDir(), failures, message)
+		if found, err := h.Image(ctx(t), i.Pin.ID[:24+failures]); err != nil || !found.Pin.Same(i.Pin) {
+			t.Errorf("after %d failures: %+v, %v", failures, found, err)
+		}
+		done()
+	}
+	done := h.FailPodman(t.TempDir(), 3, "Error: layer not known")
+	defer done()
+	if _, err := h.Image(ctx(t), i.Pin.ID[:30]); err == nil || !strings.Contains(err.Error(), "layer not known") {
+		t.Errorf("an image that cannot be read at all: %v", err)
 	}
 }
