@@ -18,9 +18,12 @@ SKIP     ?=
 RUN      ?=
 ROOTS    ?=
 
-# Pure Go, static, without the parts of the Podman bindings that need C.
+# Pure Go, static, without the parts of the Podman bindings that need C, and without
+# those that only Podman itself needs: other transports, and signatures of a
+# transparency log. Scripts read this line.
+TAGS := remote,containers_image_openpgp,containers_image_docker_daemon_stub,containers_image_rekor_stub
 export CGO_ENABLED := 0
-export GOFLAGS     := -tags=remote,containers_image_openpgp -buildvcs=false -trimpath
+export GOFLAGS     := -tags=$(TAGS) -buildvcs=false -trimpath
 export PODGRADE_TEST_BUILD := $(BUILD)
 export PATH := $(PATH):/usr/local/go/bin
 
@@ -29,16 +32,20 @@ SMALL    := -ldflags='-s -w'
 ifeq ($(shell id -u),0)
 EXEC     := -exec $(CURDIR)/.ci/as-user
 # The tests that need root to make cells.
-ASROOT   := -tags=remote,containers_image_openpgp,asroot
+ASROOT   := -tags=$(TAGS),asroot
 ASUSER   := $(CURDIR)/.ci/as-user
 endif
 
 HOSTILE  := $(notdir $(patsubst %/,%,$(dir $(wildcard isolation/testdata/*/main.go))))
 
-.PHONY: build build-test test test-unified lint demo bench cover fuzz soak install clean \
+.PHONY: goflags build build-test test test-unified lint demo bench cover fuzz soak install clean \
 	test-here demo-here bench-here cover-here soak-here
 
 ## Building
+
+# What go needs to do the same by hand.
+goflags:
+	@echo '$(GOFLAGS)'
 
 build:
 	$(GO) build $(SMALL) -o $(BUILD)/bin/podgrade ./cmd/podgrade
