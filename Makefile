@@ -115,7 +115,7 @@ test-unified: build-test
 
 ## Looking
 
-# HOW=quick leaves staticcheck out.
+# HOW=quick leaves staticcheck out, and what uses Podman's bindings.
 HOW ?=
 lint:
 	.ci/lint/run $(HOW)
