@@ -83,7 +83,7 @@ test demo bench cover soak:
 # is what vets: to vet once more here would be a sixth of all. Without what only a
 # debugger reads, the test programs are linked in half the time.
 test-here: build-test
-	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 14m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) \
+	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 30m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) \
 		$(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
 	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
@@ -103,7 +103,7 @@ soak-here: build-test
 
 cover-here: build-test
 	mkdir -p $(OUT)
-	$(GO) test -count=1 -p 4 -vet=off -timeout 14m $(EXEC) -coverprofile=$(OUT)/cover.out $(PACKAGES)
+	$(GO) test -count=1 -p 4 -vet=off -timeout 30m $(EXEC) -coverprofile=$(OUT)/cover.out $(PACKAGES)
 	$(GO) tool cover -func=$(OUT)/cover.out | tail -n 1
 	$(GO) tool cover -html=$(OUT)/cover.out -o $(OUT)/cover.html
 
