@@ -70,6 +70,10 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 	}
 	defer func() { err = errors.Join(err, h.leave()) }()
 	swept = Swept{Scratch: h.options.Scratch, Left: []Leftover{}}
+	var holders []Leftover
+	if h.podman != "" { // before the runs, which take their holders along
+		holders, err = h.deadHolders(ctx)
+	}
 	for _, dead := range deadRuns(h.options.Scratch) {
 		left := dead.leftovers()
 		if !dryRun {
@@ -82,10 +86,6 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 		swept.Left = append(swept.Left, left...)
 	}
 	swept.Living = h.living()
-	if h.podman == "" {
-		return swept, nil
-	}
-	holders, err := h.deadHolders(ctx)
 	for _, l := range holders {
 		if !dryRun {
 			l.done(h.removeHolder(ctx, l.Name))

@@ -2,10 +2,8 @@ package isolation
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
+	"path/filepath"
 
 	"podgrade/isolation/process"
 	"podgrade/isolation/worker"
@@ -22,27 +20,27 @@ const (
 // one row does without. A holder stops `image prune`, not `rmi -f`: see
 // CheckImage.
 func (h *Host) Hold(ctx context.Context, image Image) (release func() error, err error) {
+	name := fmt.Sprintf("podgrade-%s-holder-%d", filepath.Base(h.run.dir), h.holders.Add(1))
 	owner, err := processIdentity()
+	if err == nil {
+		// A killed Podman can leave one that has no label yet, and no other list has.
+		err = h.noteContainer(name)
+	}
+	if err == nil {
+		_, err = h.podmanSays(ctx, "create", "--name", name, "--pull=never", "--network=none", "--label", labelHolder+"="+owner, "--entrypoint", `["/podgrade-holder"]`, "--", image.Pin.ID)
+	}
 	if err != nil {
 		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: err}
 	}
-	out, said, code, err := h.runPodman(ctx, "create", "--pull=never", "--network=none", "--label", labelHolder+"="+owner, "--entrypoint", `["/podgrade-holder"]`, "--", image.Pin.ID)
-	if err != nil {
-		return nil, err
-	}
-	if code != 0 {
-		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: errors.New("podman said: " + said)}
-	}
-	id := strings.TrimSpace(string(out))
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), containerGrace)
 		defer cancel()
-		_, said, code, err := h.runPodman(ctx, "rm", "--force", "--", id)
-		if err == nil && code != 0 {
-			err = errors.New("podman said: " + said)
+		_, err := h.podmanSays(ctx, "rm", "--force", "--", name)
+		if err == nil {
+			err = h.strikeContainer(name)
 		}
 		if err != nil {
-			return &Fault{Tried: "remove the holder of the image", On: image.Pin.String(), Why: err, Do: "podman rm " + id}
+			return &Fault{Tried: "remove the holder of the image", On: image.Pin.String(), Why: err, Do: "podman rm " + name}
 		}
 		return nil
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -54,6 +55,7 @@ type Host struct {
 	swept   chan struct{}
 
 	lookups lookups // of images
+	holders atomic.Int64
 	filters *filters
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"podgrade/isolation"
+	"podgrade/isolation/testimages"
 	"podgrade/oci"
 )
 
@@ -113,6 +114,38 @@ func TestNothingOutlivesAKilledPodgrade(t *testing.T) {
 			nothingLeft(t, o)
 		}
 	}
+}
+
+// A Podman that is killed while it makes a container can leave it half made, where
+// only the list of the storage shows it. The next start removes the one of a holder.
+func TestAHolderThatIsHalfMadeIsRemoved(t *testing.T) {
+	h := ownStore(t)
+	l := looper{Options: options(t), Order: order(t, importOn(t, h, testimages.Busybox())), Hold: true}
+	l.Options.Log = nil
+	half, kills := 0, 5
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		kills = 50
+	}
+	for range kills {
+		cmd, said := startLooper(t, l)
+		if !said.Scan() || said.Text() != "ready" {
+			t.Fatalf("it does not hold: %q", said.Text())
+		}
+		time.Sleep(time.Duration(rand.IntN(900)) * time.Millisecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatalf("it had ended: %v", err)
+		}
+		cmd.Wait()
+		allGone(t, l.Options.Scratch)
+		if left := podman(t, h, "ps", "--all", "--external", "--format", "{{.Names}} {{.Status}}"); strings.Contains(left, "Storage") {
+			half++
+		}
+	}
+	nothingLeft(t, l.Options)
+	if left := podman(t, h, "ps", "--all", "--external", "--format", "{{.Names}} {{.Status}}"); left != "" {
+		t.Errorf("these containers are left: %s", left)
+	}
+	t.Logf("%d times a container was half made", half)
 }
 
 // The worker, either of its processes, takes all cells with it when it is

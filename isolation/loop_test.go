@@ -24,6 +24,7 @@ type looper struct {
 	Options isolation.Options
 	Order   isolation.Order
 	LookUp  bool   // ask Podman for the image each time
+	Hold    bool   // only hold the image, again and again
 	Build   bool   // start Podman's service, and build
 	Stay    bool   // stay in the first command
 	Line    string // before staying
@@ -50,9 +51,12 @@ func (l looper) once(ctx context.Context, first bool) error {
 		return err
 	}
 	if l.LookUp {
-		if _, err := h.ImageByPin(ctx, l.Order.Image.Pin); err != nil {
+		if _, err := h.Image(ctx, l.Order.Image.Pin.Reference); err != nil { // an id it may know
 			return err
 		}
+	}
+	if l.Hold {
+		return l.hold(ctx, h)
 	}
 	if l.Build {
 		if _, err := h.Import(ctx, bytes.NewReader(make([]byte, 1024)), "localhost/podgrade-test/loop:1", isolation.ImageConfig{}); err != nil {
@@ -65,6 +69,20 @@ func (l looper) once(ctx context.Context, first bool) error {
 		}
 	}
 	return h.Close()
+}
+
+// hold says "ready" before it holds.
+func (l looper) hold(ctx context.Context, h *isolation.Host) error {
+	fmt.Println("ready")
+	for {
+		release, err := h.Hold(ctx, l.Order.Image)
+		if err == nil {
+			err = release()
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (l looper) cell(ctx context.Context, h *isolation.Host, first bool) error {

@@ -31,7 +31,7 @@ const containerGrace = 30 * time.Second
 func containerList(run string) string { return filepath.Join(run, "containers") }
 
 // containerName is what the names of our containers look like.
-var containerName = regexp.MustCompile(`^podgrade-run-[a-z0-9]{1,32}-cell-[0-9]{1,9}-[0-9]{1,9}$`)
+var containerName = regexp.MustCompile(`^podgrade-run-[a-z0-9]{1,32}-(cell-[0-9]{1,9}|holder)-[0-9]{1,9}$`)
 
 // createContainer asks Podman for the container; nothing of it runs yet.
 func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte) error {
@@ -47,7 +47,7 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	c.container = fmt.Sprintf("podgrade-%s-%s-%d", filepath.Base(c.host.run.dir), c.name, c.containers)
 	labels, err := ownerLabels(c.host.run.dir)
 	if err == nil {
-		err = c.noteContainer()
+		err = c.host.noteContainer(c.container)
 	}
 	if err != nil {
 		return &Fault{Tried: "make a container", Why: err}
@@ -73,12 +73,16 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 	return fault
 }
 
-func (c *cell) noteContainer() error {
-	list := containerList(c.host.run.dir)
+func (h *Host) noteContainer(name string) error {
+	list := containerList(h.run.dir)
 	if err := os.MkdirAll(list, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(list, c.container), nil, 0o600)
+	return os.WriteFile(filepath.Join(list, name), nil, 0o600)
+}
+
+func (h *Host) strikeContainer(name string) error {
+	return os.Remove(filepath.Join(containerList(h.run.dir), name))
 }
 
 // containerPID is the container's first process, as the worker counts: the
@@ -129,7 +133,7 @@ func (c *cell) removeContainer(ctx context.Context) string {
 	if err != nil {
 		return fmt.Sprintf("its container %s could not be removed: %v", c.container, err)
 	}
-	if err := os.Remove(filepath.Join(containerList(c.host.run.dir), c.container)); err != nil {
+	if err := c.host.strikeContainer(c.container); err != nil {
 		return err.Error()
 	}
 	c.container = ""
