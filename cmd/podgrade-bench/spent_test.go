@@ -9,7 +9,7 @@ import (
 // The time of what was started counts, of one that has ended and of one that runs.
 func TestProcessorTimeIsOfDescendantsToo(t *testing.T) {
 	const busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
-	for name, script := range map[string]string{"ended": busy, "running": busy + "; echo done; sleep 600"} {
+	for name, script := range map[string]string{"ended": busy, "running": busy + "; echo done; exec sleep 600"} {
 		cmd := exec.Command("/bin/sh", "-c", script)
 		took, err := spend(func() error {
 			if name == "ended" {
