@@ -63,6 +63,8 @@ build-test: build
 # Root has a build cache of its own, in which all would be built anew: what the
 # user has built is installed.
 install: $(if $(and $(filter 0,$(shell id -u)),$(wildcard $(BUILD)/bin/podgrade)),,build)
+	@there=$(DESTDIR)$(PREFIX); until [ -e "$$there" ]; do there=$$(dirname "$$there"); done; [ -w "$$there" ] || \
+		{ echo "install: $$there cannot be written; do: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 2; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/podgrade
 	install -m 0755 $(BUILD)/bin/podgrade $(DESTDIR)$(PREFIX)/bin/
 	install -m 0755 $(BUILD)/libexec/podgrade/podgrade-init $(BUILD)/libexec/podgrade/podgrade-worker \
