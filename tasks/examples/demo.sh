@@ -36,27 +36,12 @@ for example in "$here"/*/task.yaml; do
 	cp -R "${example%/*}" examples/
 done
 
-# Makes an image anew, and removes the one that had its name, unless somebody gave
-# it another one or needs it: each demo would leave some more.
-anew() { # name, command
-	local before
-	before=$(podman image inspect --format '{{.Id}}' "$1" 2>/dev/null || true)
-	"${@:2}"
-	if [ -n "$before" ] && [ "$(podman image inspect --format '{{len .RepoTags}}' "$before" 2>/dev/null)" = 0 ]; then
-		podman rmi "$before" >/dev/null 2>&1 || true
-	fi
-}
-
-import() { # name, options
-	anew "$1" podgrade images import "${@:2}" base.tar "$1"
-}
-
 # The image: a root file system from the static busybox of this machine, and a
 # build on top of it that adds the marker. No registry is asked.
 make_image() {
 	"$build/test/testimage" busybox >base.tar
-	import localhost/podgrade-base:1
-	import localhost/podgrade-test/busybox:1
+	podgrade images import base.tar localhost/podgrade-base:1
+	podgrade images import base.tar localhost/podgrade-test/busybox:1
 	rm base.tar
 	echo "BYOD custom image loaded" >image/byod_marker
 	cat >image/Containerfile <<-'END'
@@ -64,7 +49,7 @@ make_image() {
 		COPY byod_marker /opt/byod_marker
 		LABEL org.coder-eval.byod="true"
 	END
-	anew "$image" podgrade images build --file image/Containerfile --tag "$image" image
+	podgrade images build --file image/Containerfile --tag "$image" image
 }
 
 # More images of the example tasks: the same busybox with a user of its own, and
@@ -72,11 +57,11 @@ make_image() {
 # what installs packages of Python and Node in the other.
 make_example_images() {
 	"$build/test/testimage" grader >base.tar
-	import localhost/podgrade-test/busybox-as:grader --user grader
+	podgrade images import --user grader base.tar localhost/podgrade-test/busybox-as:grader
 	"$build/test/testimage" workbench >base.tar
-	import localhost/podgrade-test/workbench:1
+	podgrade images import base.tar localhost/podgrade-test/workbench:1
 	"$build/test/testimage" toolbox >base.tar
-	import localhost/podgrade-test/toolbox:1
+	podgrade images import base.tar localhost/podgrade-test/toolbox:1
 	rm base.tar
 }
 
