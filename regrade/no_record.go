@@ -3,8 +3,11 @@ package regrade
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"podgrade/tasks/record"
 )
@@ -78,9 +81,23 @@ func notOpened(dir string, why error) *Error {
 	return e
 }
 
+// CheckThere refuses names of nothing before any row is graded: who has mistyped
+// one, as that of a task file, may not want the others graded without it.
+func CheckThere(paths []string) error {
+	for _, path := range paths {
+		_, err := os.Stat(path)
+		switch {
+		case path == "":
+			return notOpened(path, record.ErrNoName)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return nothingThere(path, err)
+		}
+	}
+	return nil
+}
+
 // CheckNamed looks at all that was named before any of it is graded: a file
-// among row directories is a mistake of the command line. What is not there is
-// left to its row, so that it does not keep the others from being graded.
+// among row directories is a mistake of the command line.
 func CheckNamed(dirs []string) error {
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -89,3 +106,18 @@ func CheckNamed(dirs []string) error {
 	}
 	return nil
 }
+
+// nothingThere says of a path that leads to nothing what it was meant to be.
+func nothingThere(path string, err error) *Error {
+	if slices.Contains(taskFileEndings, filepath.Ext(path)) {
+		return &Error{Kind: User, Tried: "grade by the task file", On: path, Why: errors.New("there is no such task file"), Do: "name one that is there, and one row or run after it: podgrade evaluate TASK DIR"}
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return notOpened(path, err)
+}
+
+// taskFileEndings end the names of task files.
+var taskFileEndings = []string{".yaml", ".yml"}

@@ -195,7 +195,7 @@ func knownExperiments() string {
 	var names []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if stem, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name); ext == ".yaml" || ext == ".yml" {
+		if stem, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name); slices.Contains(taskFileEndings, ext) {
 			names = append(names, stem)
 		}
 	}

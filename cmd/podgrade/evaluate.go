@@ -101,9 +101,6 @@ func evaluate(c *cli.Context, layers *selection) error {
 	if c.NArg() < 1 {
 		return usage(c, "evaluate takes a row directory, and no argument was given")
 	}
-	if c.NArg() > 1 && c.IsSet("workspace") && !isTaskForm(c.Args().Slice()) {
-		return usage(c, "--workspace is for one row, and %s given", argumentsWere(c.NArg()))
-	}
 	if c.Bool(cleanRoom) && c.Bool("check") {
 		return usage(c, "--check compares with the recorded verdict, and --%s with that of a clean room: give one of them", cleanRoom)
 	}
@@ -129,8 +126,14 @@ func evaluate(c *cli.Context, layers *selection) error {
 	if options.KeepWrites != "" && options.View == isolation.ViewBind {
 		return usage(c, "--keep-writes keeps what differs from the workspace, and under --workspace-view bind nothing does")
 	}
+	if err := regrade.CheckThere(c.Args().Slice()); err != nil {
+		return err
+	}
 	if isTaskForm(c.Args().Slice()) {
 		return evaluateFile(c, fileForm{layers: layers, file: c.Args().Get(0), dir: c.Args().Get(1), width: width}, options)
+	}
+	if c.NArg() > 1 && c.IsSet("workspace") {
+		return usage(c, "--workspace is for one row, and %s given", argumentsWere(c.NArg()))
 	}
 	if err := checkForm(c); err != nil {
 		return err

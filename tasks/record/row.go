@@ -13,6 +13,9 @@ import (
 	"syscall"
 )
 
+// ErrNoName: a directory was named by nothing.
+var ErrNoName = errors.New("its name is empty")
+
 // ErrNoRecord: the directory holds no task.json.
 var ErrNoRecord = errors.New("the directory holds no " + TaskFile)
 
@@ -42,7 +45,7 @@ type Row struct {
 // OpenRow opens a row directory. It does not read the record.
 func OpenRow(dir string) (*Row, error) {
 	if dir == "" {
-		return nil, errors.New("its name is empty")
+		return nil, ErrNoName
 	}
 	resolved, err := filepath.Abs(dir)
 	if err == nil {
