@@ -148,6 +148,7 @@ type grading struct {
 	record    *record.Record
 	task      *tasks.Task
 	vouched   *vouched // nil: nobody known vouches for the row
+	bySigner  string   // what to say once the workspace is found to be the signed one
 	accepted  policy.Accepted
 	workspace string
 	logs      *logs

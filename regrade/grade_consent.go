@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -65,8 +66,22 @@ func (g *grading) consent() error {
 	if g.options.Given != nil {
 		answer.TaskFile = true
 	}
-	g.accepted, err = policy.Consent(request, answer, g.options.Notice)
+	if request.SignedBy == policy.Unsigned || answer.Explicit() {
+		g.accepted, err = policy.Consent(request, answer, g.options.Notice)
+		return err
+	}
+	var said strings.Builder // until the workspace is seen, which is signed too
+	g.accepted, err = policy.Consent(request, answer, &said)
+	g.bySigner = said.String()
 	return err
+}
+
+// signatureHolds says what the signature of the row has accepted.
+func (g *grading) signatureHolds() {
+	if g.bySigner != "" {
+		io.WriteString(g.options.Notice, g.bySigner)
+		g.bySigner = ""
+	}
 }
 
 // Asks finds out what a grade of the row would ask for, and what of that is left

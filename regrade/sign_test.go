@@ -127,7 +127,11 @@ func TestWhatIsNotSignedIsRefusedByName(t *testing.T) {
 			c.edit(test.old, test.new)
 			for _, answer := range []policy.Answer{{}, {RecordedCommands: true}} {
 				c.options.Answer = answer
+				c.notice.Reset()
 				c.refused(Refused, "this user's own key has signed another "+test.part+" than the row holds now", false)
+				if said := c.notice.String(); !answer.RecordedCommands && strings.Contains(said, "accepted") {
+					t.Errorf("before the signature was found not to hold: %s", said)
+				}
 			}
 			if _, err := c.grade(); ExitCode(err) != ExitUsage {
 				t.Errorf("exit code %d", ExitCode(err))

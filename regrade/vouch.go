@@ -167,6 +167,7 @@ func namesOfParts(parts []record.Part) string {
 // looks at it. seen is of the evidence that the place was made with.
 func (g *grading) checkWorkspace(seen isolation.View) error {
 	if g.otherWorkspace() != "" {
+		g.signatureHolds()
 		return nil
 	}
 	if g.vouched == nil {
@@ -177,6 +178,7 @@ func (g *grading) checkWorkspace(seen isolation.View) error {
 		return mismatch(g.row.Dir, g.vouched.name, []record.Part{record.PartWorkspace})
 	}
 	if g.vouched.times == "" || seen.Times == g.vouched.times {
+		g.signatureHolds()
 		return nil
 	}
 	if !g.options.Answer.Explicit() {
