@@ -69,6 +69,9 @@ type RowResult struct {
 	Message string   // why the agent's run did not end well, of this run; not made safe to print
 	Err     error    // what kept the row from being executed or graded
 	Kept    bool     // it was finished before
+
+	Unrecorded bool // it could not be executed and has no record: any resume executes it
+	Owed       bool // it was executed, and any resume grades it
 }
 
 // RunResult is what became of a run.
@@ -161,6 +164,7 @@ func (r *runner) find(jobs []Job) error {
 		result := RowResult{Job: job, Err: s.err}
 		if s.summary != nil {
 			result.Status, result.Score = s.summary.Status, s.summary.Score
+			result.Owed = s.due == dueGrade
 		}
 		r.results = append(r.results, result)
 		r.summaries = append(r.summaries, s.summary)

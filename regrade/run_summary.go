@@ -3,6 +3,8 @@ package regrade
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -27,7 +29,7 @@ func (r *runner) update(i int, rec *record.Record, err error) {
 	job, result := r.rows[i].job, &r.results[i]
 	if rec != nil {
 		r.summaries[i] = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
-		result.Status, result.Score = rec.Status, rec.Score
+		result.Status, result.Score, result.Owed = rec.Status, rec.Score, dueOf(rec, true) == dueGrade
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		if r.summaries[i] == nil {
@@ -36,10 +38,17 @@ func (r *runner) update(i int, rec *record.Record, err error) {
 		if r.summaries[i] != nil {
 			r.summaries[i].Explain(err.Error())
 			result.Status = r.summaries[i].Status
+			result.Unrecorded = !r.recorded(job)
 		}
 	}
 	result.Err = err
 	r.refreshLocked(false)
+}
+
+// recorded tells whether the row has a record, or something at its place.
+func (r *runner) recorded(job Job) bool {
+	_, err := os.Lstat(filepath.Join(r.options.Dir, filepath.FromSlash(job.Row.Dir()), record.TaskFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // lostRow stands for a row that has no record because of an error: it counts,

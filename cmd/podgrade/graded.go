@@ -11,7 +11,8 @@ import (
 	"podgrade/regrade"
 )
 
-// printGraded prints a table of many rows, in their order, and the counts.
+// printGraded prints a table of many rows, in their order, why some did not pass,
+// and the counts.
 // Events as JSON have said it all.
 func printGraded(c *cli.Context, results []regrade.Graded) error {
 	if c.Bool("json") {
@@ -21,6 +22,7 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tSCORE\tSTATUS\tROW\tBEFORE\tSTAMPS")
 	passed, graded := 0, 0
+	var troubles []string
 	for _, r := range results {
 		if r.Verdict == nil {
 			fmt.Fprintf(table, "!\t-\tnot graded\t%s\t%s\t\n", policy.Neutral(r.Dir), stays)
@@ -32,8 +34,12 @@ func printGraded(c *cli.Context, results []regrade.Graded) error {
 		}
 		fmt.Fprintf(table, "%s\t%.3f\t%s\t%s\t%s\t%s\n", r.Verdict.Status.Icon(), r.Verdict.Score, r.Verdict.Status,
 			policy.Neutral(r.Dir), recordedText(r.Verdict), stampList(r.Verdict))
+		if !r.Verdict.Passed() {
+			troubles = append(troubles, statusLine(policy.Neutral(r.Dir), r.Verdict.Status, &r.Verdict.Score)+failedCriteria(r.Verdict))
+		}
 	}
 	table.Flush()
+	listed(w, troubles)
 	for _, r := range results {
 		if r.Verdict != nil && r.Verdict.DependsOnSystem() {
 			fmt.Fprintf(w, "%s: ", policy.Neutral(r.Dir))

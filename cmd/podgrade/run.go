@@ -366,7 +366,7 @@ func runJobs(c *cli.Context, jobs []regrade.Job, resolution *tasks.Resolution, o
 		return err
 	}
 	if !c.Bool("json") {
-		if err := printRun(c.App.Writer, result); err != nil {
+		if err := printRun(c.App.Writer, result, resolution.Skipped); err != nil {
 			return &regrade.Error{Kind: regrade.Infrastructure, Tried: "print what became of the run", Why: err, Do: "read " + filepath.Join(o.Dir, record.RunFile)}
 		}
 	}

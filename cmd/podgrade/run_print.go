@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"podgrade/policy"
 	"podgrade/regrade"
+	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
 
@@ -98,17 +100,21 @@ func rowCount(n int) string {
 // mostBadRows bounds the rows that are listed at the end.
 const mostBadRows = 50
 
-// printRun says what a run came to: the rows that did not pass, and counts.
-func printRun(out io.Writer, result *regrade.RunResult) error {
+// printRun says what a run came to: the rows that did not pass, and counts, also of
+// the task files that were left out.
+func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) error {
 	w := bufio.NewWriter(out)
-	var graded, passed, ungraded, lost, notRun, listed int
+	var graded, passed, ungraded, lost, unrecorded, notRun int
+	var troubles []string
 	for _, row := range result.Rows {
 		switch {
 		case row.Status == "":
 			notRun++
 		case row.Score != nil:
 			graded++
-		case row.Status.Category() == record.Ungraded:
+		case row.Unrecorded:
+			unrecorded++
+		case row.Status.Category() == record.Ungraded, row.Owed:
 			ungraded++
 		default:
 			lost++
@@ -117,14 +123,10 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 			passed++
 		}
 		if text := rowTrouble(row, result.Graded); text != "" {
-			if listed++; listed <= mostBadRows {
-				fmt.Fprintf(w, "%s\n", text)
-			}
+			troubles = append(troubles, text)
 		}
 	}
-	if listed > mostBadRows {
-		fmt.Fprintf(w, "and %d more rows\n", listed-mostBadRows)
-	}
+	listed(w, troubles)
 	for _, suite := range result.Missed {
 		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
 	}
@@ -138,16 +140,55 @@ func printRun(out io.Writer, result *regrade.RunResult) error {
 		fmt.Fprintf(w, "%d of %d rows executed and not graded; podgrade run, with the same files and options and --resume --run-dir %s, grades them\n",
 			ungraded, len(result.Rows), policy.Neutral(result.Dir))
 	}
+	if unrecorded > 0 {
+		fmt.Fprintf(w, "%d of %d rows could not be executed and have no record; with --resume --run-dir %s they are executed\n",
+			unrecorded, len(result.Rows), policy.Neutral(result.Dir))
+	}
 	if lost > 0 {
 		fmt.Fprintf(w, "%d of %d rows ended with an error and cannot be graded; with --resume --retry error they are executed again\n", lost, len(result.Rows))
 	}
+	var ends []string
 	if graded > 0 {
-		fmt.Fprintf(w, "%d of %d graded rows succeeded\n", passed, graded)
+		ends = append(ends, fmt.Sprintf("%d of %d graded rows succeeded", passed, graded))
+	}
+	if text := leftOut(skipped); text != "" {
+		ends = append(ends, text)
+	}
+	if len(ends) > 0 {
+		fmt.Fprintln(w, strings.Join(ends, "; "))
 	}
 	if result.Reported { // else a warning has said why not
 		fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunPage)))
 	}
 	return w.Flush()
+}
+
+// leftOut counts the task files that took no part in a run; "" when there is none.
+func leftOut(skipped []tasks.Skip) string {
+	asked := 0
+	for _, skip := range skipped {
+		if errors.Is(skip.Reason, tasks.ErrSkip) {
+			asked++
+		}
+	}
+	var parts []string
+	if wrong := len(skipped) - asked; wrong > 0 {
+		parts = append(parts, fileCount(wrong)+" with an error")
+	}
+	if asked > 0 {
+		parts = append(parts, fileCount(asked)+" with "+tasks.ErrSkip.Error())
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "left out: " + strings.Join(parts, ", ")
+}
+
+func fileCount(n int) string {
+	if n == 1 {
+		return "1 task file"
+	}
+	return fmt.Sprintf("%d task files", n)
 }
 
 // rowTrouble is a line about a row that did not pass; "" for others.
@@ -159,14 +200,31 @@ func rowTrouble(row regrade.RowResult, graded bool) string {
 	case row.Status == record.Success, row.Status == record.NotGraded && !graded, row.Status == "":
 		return ""
 	}
-	text := fmt.Sprintf("%s %s: %s", row.Status.Icon(), name, row.Status)
-	if row.Score != nil {
-		text += fmt.Sprintf(", score %.3f", *row.Score)
-	}
+	text := statusLine(name, row.Status, row.Score)
 	if row.Message != "" {
 		text += ": " + policy.Clip(row.Message, mostError)
 	}
 	return text + failedCriteria(row.Verdict)
+}
+
+// statusLine is what a row that did not pass came to; its name is safe to print.
+func statusLine(name string, status record.Status, score *float64) string {
+	text := fmt.Sprintf("%s %s: %s", status.Icon(), name, status)
+	if score != nil {
+		text += fmt.Sprintf(", score %.3f", *score)
+	}
+	return text
+}
+
+// listed prints the first rows of those that did not pass, and says how many more
+// there are.
+func listed(w io.Writer, troubles []string) {
+	for _, text := range troubles[:min(len(troubles), mostBadRows)] {
+		fmt.Fprintln(w, text)
+	}
+	if more := len(troubles) - mostBadRows; more > 0 {
+		fmt.Fprintf(w, "and %d more rows\n", more)
+	}
 }
 
 // mostCriteria bounds the criteria of a row that are listed at the end.

@@ -27,7 +27,10 @@ func TestRunSaysWhyRowsDidNotPass(t *testing.T) {
 	for image, fetches := range map[string]bool{"registry.invalid/podgrade-test/nothing:1": true, "localhost/podgrade-test/nothing:1": false} {
 		s.write("image.yaml", strings.ReplaceAll(sceneTask(t, "true", passing), sceneImage(t), image))
 		stdout, _ = s.podgrade(1, "run", "image.yaml", "--run-dir", filepath.Base(filepath.Dir(image))+"-"+strings.SplitN(image, "/", 2)[0])
-		printsAll(t, stdout, "1 of 1 rows ended with an error and cannot be graded", "no such image in Podman's store", "`podgrade images import TAR "+image+"`")
+		printsAll(t, stdout, "1 of 1 rows could not be executed and have no record; with --resume --run-dir", "no such image in Podman's store", "`podgrade images import TAR "+image+"`")
+		if strings.Contains(stdout, "--retry") {
+			t.Errorf("a row without a record needs no --retry:\n%s", stdout)
+		}
 		if strings.Contains(stdout, "--pull missing") != fetches {
 			t.Errorf("%s: may it be fetched? %v:\n%s", image, fetches, stdout)
 		}
@@ -38,6 +41,7 @@ func TestRunSaysWhyRowsDidNotPass(t *testing.T) {
 	s.write("build.yaml", strings.ReplaceAll(built, sceneImage(t), "image/Dockerfile"))
 	stdout, stderr = s.podgrade(1, "run", "build.yaml", "--run-dir", "build")
 	for _, printed := range []string{stdout, stderr} {
+		printsAll(t, stdout, "1 of 1 rows ended with an error and cannot be graded; with --resume --retry error")
 		printsAll(t, printed, "BUILD_FAILED", "podgrade-test/nothing:1", "what it builds on must be in Podman's store: podgrade images ls")
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "build", "run.md")); err != nil {
