@@ -90,9 +90,9 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// CheckPrograms finds the programs that Start needs, and starts nothing: what is
-// not installed need not fail once for each row.
-func CheckPrograms(o Options) error {
+// CheckHost finds the programs that Start needs, and whether its scratch can be used,
+// and starts and makes nothing: what the host lacks need not fail once for each row.
+func CheckHost(o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err
@@ -101,7 +101,10 @@ func CheckPrograms(o Options) error {
 	if err != nil {
 		return err
 	}
-	return h.findPrograms()
+	if err := h.findPrograms(); err != nil {
+		return err
+	}
+	return checkScratch(o.Scratch)
 }
 
 // CheckPrivilege refuses an engine that the caller's privilege has none of.

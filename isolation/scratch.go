@@ -64,7 +64,7 @@ func newRun(scratch string, p privilege) (*run, error) {
 	if err := p.makeScratch(scratch); errors.As(err, &refused) {
 		return nil, err
 	} else if err != nil {
-		return nil, &Fault{Tried: "make the scratch directory", On: scratch, Why: err, Do: "choose another place with --scratch"}
+		return nil, noScratch(scratch, err)
 	}
 	r := &run{dir: filepath.Join(scratch, runPrefix+strings.ToLower(rand.Text()[:12])), privilege: p}
 	unlock, err := lockScratch(scratch)
@@ -74,9 +74,39 @@ func newRun(scratch string, p privilege) (*run, error) {
 	}
 	if err != nil {
 		os.RemoveAll(r.dir)
-		return nil, &Fault{Tried: "make a directory in the scratch", On: scratch, Why: err, Do: "check that there is space, or choose another place with --scratch"}
+		return nil, noScratch(scratch, err)
 	}
 	return r, nil
+}
+
+// noScratch says why a scratch cannot be used, and what to do about that.
+func noScratch(scratch string, why error) error {
+	do := "choose a directory that you can write to, with --scratch or XDG_DATA_HOME"
+	if errors.Is(why, unix.ENOSPC) || errors.Is(why, unix.EDQUOT) {
+		do = "make room on its disk, or choose another place with --scratch or XDG_DATA_HOME"
+	}
+	return &Fault{Tried: "make a directory in the scratch", On: scratch, Why: why, Do: do}
+}
+
+// checkScratch finds out whether newRun could make its directory, and makes none: what
+// is not there yet is made in the nearest directory that is.
+func checkScratch(scratch string) error {
+	for at := scratch; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if errors.Is(err, os.ErrNotExist) && at != filepath.Dir(at) {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
+		if err == nil {
+			err = unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		}
+		if err != nil {
+			return noScratch(scratch, err)
+		}
+		return checkExecutable(at)
+	}
 }
 
 // lockGrace bounds the wait for the lock of the scratch, which is held for

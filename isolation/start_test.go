@@ -172,13 +172,46 @@ func TestHalfAnInstallationIsFoundBeforeARun(t *testing.T) {
 	for i, missing := range all {
 		half := o
 		half.Libexec = installed(t, o, append(append([]string{}, all[:i]...), all[i+1:]...)...)
-		if err := isolation.CheckPrograms(half); err == nil || !strings.Contains(err.Error(), missing) {
+		if err := isolation.CheckHost(half); err == nil || !strings.Contains(err.Error(), missing) {
 			t.Errorf("without %s: %v", missing, err)
 		}
 	}
-	if err := isolation.CheckPrograms(o); err != nil {
+	if err := isolation.CheckHost(o); err != nil {
 		t.Error(err)
 	}
+}
+
+// So is a scratch that cannot be used, with what to do about that; nothing is made.
+func TestAScratchThatCannotBeUsedIsFoundBeforeARun(t *testing.T) {
+	o := options(t)
+	closed := filepath.Join(t.TempDir(), "closed")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.Mkdir(closed, 0o555), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for scratch, why := range map[string]string{closed: "permission denied", filepath.Join(closed, "below", "it"): "permission denied", file: "not a directory", filepath.Join(file, "below"): "not a directory"} {
+		o.Scratch = scratch
+		for what, err := range map[string]error{"CheckHost": isolation.CheckHost(o), "Start": startError(t, o)} {
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "choose a directory that you can write to") || strings.Contains(err.Error(), "space") {
+				t.Errorf("%s, %s: %v", what, scratch, err)
+			}
+		}
+	}
+	o.Scratch = filepath.Join(t.TempDir(), "not", "made")
+	if err := isolation.CheckHost(o); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(o.Scratch)); err == nil {
+		t.Error("a check has made a directory")
+	}
+}
+
+func startError(t *testing.T, o isolation.Options) error {
+	h, err := isolation.Start(ctx(t), o)
+	if err == nil {
+		h.Close()
+	}
+	return err
 }
 
 // only is a directory with programs of this name that do nothing.

@@ -162,7 +162,7 @@ func runTasks(c *cli.Context, chosen *selection, grade bool) error {
 }
 
 // refuseRun refuses what can be known to fail before anything is made: rows that
-// cannot be executed here, and a host where a program is missing. A resume may
+// cannot be executed here, and a host where a program or the scratch is missing. A resume may
 // have nothing to execute, and looks at its rows first.
 func refuseRun(c *cli.Context, jobs []regrade.Job, o regrade.RunOptions) error {
 	if err := regrade.CheckJobs(jobs, o.Execute, o.Grade); err != nil {
@@ -171,7 +171,7 @@ func refuseRun(c *cli.Context, jobs []regrade.Job, o regrade.RunOptions) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	return isolation.CheckPrograms(isolation.Options{Scratch: c.String("scratch")})
+	return isolation.CheckHost(isolation.Options{Scratch: c.String("scratch")})
 }
 
 // runOptions are what the options say of a run.
@@ -359,6 +359,9 @@ func runJobs(c *cli.Context, jobs []regrade.Job, resolution *tasks.Resolution, o
 	for _, problem := range resolution.Warnings {
 		fmt.Fprintf(notice, "warning: %s\n", policy.NeutralText(problem.String()))
 	}
+	if inCells := inCells(jobs); o.Execute.OnHost && inCells > 0 {
+		fmt.Fprintf(notice, "warning: --on-host changes nothing for %s of driver docker or podman: each is executed in a cell\n", rowCount(inCells))
+	}
 	o.Found = func(f regrade.Found) { printFound(shown, f, o) }
 	result, err := regrade.Run(c.Context, jobs, o)
 	shown.End()
@@ -371,6 +374,16 @@ func runJobs(c *cli.Context, jobs []regrade.Job, resolution *tasks.Resolution, o
 		}
 	}
 	return ended(result.ExitCode(), junit(c, o.Dir))
+}
+
+// inCells counts the rows that no option takes out of their cells.
+func inCells(jobs []regrade.Job) (n int) {
+	for _, job := range jobs {
+		if job.Row.Task.Sandbox.Driver != tasks.DriverTempdir {
+			n++
+		}
+	}
+	return n
 }
 
 // junit writes the results for a program that reads JUnit, where that is asked
