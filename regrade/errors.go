@@ -59,7 +59,12 @@ func (e *Error) Error() string {
 		b.WriteString(" " + policy.Clip(e.On, mostOn))
 	}
 	if e.Why != nil {
-		b.WriteString(": " + policy.NeutralText(cutText(e.Why.Error(), mostWhy)))
+		b.WriteString(":")
+		why := policy.NeutralText(cutText(e.Why.Error(), mostWhy))
+		if !strings.HasPrefix(why, "\n") { // as a list does
+			b.WriteString(" ")
+		}
+		b.WriteString(why)
 	}
 	if e.Do != "" {
 		b.WriteString("; " + policy.Neutral(e.Do))

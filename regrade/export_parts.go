@@ -3,9 +3,12 @@ package regrade
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"podgrade/isolation"
 	"podgrade/isolation/tree"
@@ -75,7 +78,11 @@ func (x *exporting) add(part spooled) error {
 // write puts the archive into place, as a whole.
 func (x *exporting) write(ctx context.Context) (*Exported, error) {
 	failed := func(err error) error {
-		return &Error{Kind: Infrastructure, Tried: "write the archive", On: x.file, Why: err, Do: "make room on its disk, or name another file with -o"}
+		do := "make room on its disk, or name another file with -o"
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			do = "name a file with -o in a directory that you can write to"
+		}
+		return &Error{Kind: Infrastructure, Tried: "write the archive", On: x.file, Why: err, Do: do}
 	}
 	target := absolute(x.file)
 	sweep(target, false, func(left *os.File) error { return os.Remove(left.Name()) }, x.warn)

@@ -45,7 +45,7 @@ func (g *grading) checkError(err error) error {
 	var lost *criteria.InfrastructureError
 	switch {
 	case errors.As(err, &author):
-		return &Error{Kind: TaskFault, Tried: "check", On: author.Error(), Do: "correct the task file and execute the row again"}
+		return &Error{Kind: TaskFault, Tried: "check", On: author.Error(), Do: correctTask(g.row.Dir)}
 	case errors.As(err, &lost):
 		on := fmt.Sprintf("criterion %d (%s: %s)", lost.Index+1, lost.Type, lost.Description)
 		return &Error{Kind: KindOf(lost.Err), Tried: "check", On: on, Why: lost.Err, Do: "the row is as it was, and can be graded again"}

@@ -151,7 +151,13 @@ func authorErrors(dir string, task *tasks.Task) error {
 		return nil
 	}
 	all.ErrorFormat = oneALine
-	return &Error{Kind: TaskFault, Tried: "check the criteria of", On: dir, Why: all, Do: "correct the task file and execute the row again"}
+	return &Error{Kind: TaskFault, Tried: "check the criteria of", On: dir, Why: all, Do: correctTask(dir)}
+}
+
+// correctTask is the way out where a criterion is wrong: nothing that the agent did
+// depends on one.
+func correctTask(dir string) string {
+	return "correct the criterion in the task file and grade by that, without executing the row again: podgrade evaluate TASK " + dir
 }
 
 // mostErrorLine bounds one of many errors, in bytes. One may be a page of grants.

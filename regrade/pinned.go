@@ -63,11 +63,14 @@ func (g *grading) drifted(ctx context.Context, engines GradeEngines, pin oci.Pin
 // missingPin says what the record pinned and what its reference names now.
 func (g *grading) missingPin(pin oci.Pin, named isolation.Image, looking error) error {
 	now := "the name leads to " + named.Pin.String() + " now"
-	do := "load the pinned image (podman load, or podman pull NAME@DIGEST), execute the row again, or grade in what has its name now with --allow-image-drift"
+	do := fetchPinned(pin) + ", execute the row again, or grade in what has its name now with --allow-image-drift"
 	switch {
 	case errors.Is(looking, isolation.ErrNoImage):
 		now = "no image has this name now"
-		do = "load the pinned image (podman load, or podman pull NAME@DIGEST), or execute the row again"
+		do = fetchPinned(pin) + ", or execute the row again"
+		if isolation.MadeHere(pin.Reference) {
+			do += ", or build an image of this name (podgrade images build) and grade with --allow-image-drift"
+		}
 		if file := g.accepted.BuiltFrom(); file != "" {
 			do = "load it from where it was built, execute the row again, or build " + file + " under this name (podgrade images build) and grade with --allow-image-drift"
 		}
@@ -78,6 +81,15 @@ func (g *grading) missingPin(pin oci.Pin, named isolation.Image, looking error) 
 		do = elsewhere(pin)
 	}
 	return &Error{Kind: Refused, Tried: "find the pinned image", On: pin.String(), Why: fmt.Errorf("%w: %s", isolation.ErrNoImage, now), Do: do}
+}
+
+// fetchPinned says where a pinned image may come from: one that was made on a host is
+// in no registry.
+func fetchPinned(pin oci.Pin) string {
+	if isolation.MadeHere(pin.Reference) {
+		return "take the row here with its image from where it was executed (podgrade export there, podgrade import here)"
+	}
+	return "load the pinned image (podman load, or podman pull NAME@DIGEST)"
 }
 
 // samePlatform refuses an image of another platform than the one that was
@@ -102,7 +114,7 @@ func runsHere(image oci.Pin) error {
 
 func elsewhere(image oci.Pin) string {
 	if oci.SamePlatform(image.Platform, oci.HostPlatform()) {
-		return "load the pinned image (podman load, or podman pull NAME@DIGEST), or execute the row again"
+		return fetchPinned(image) + ", or execute the row again"
 	}
 	return "grade it on a host of " + image.Platform + ", or execute the row again with an image of " + oci.HostPlatform()
 }
