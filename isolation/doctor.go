@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,7 +194,7 @@ func (h *Host) askPodman(ctx context.Context, f *hostfacts.Facts) {
 	case err != nil:
 		f.Podman.Problem = cause(err)
 	case code != 0:
-		f.Podman.Problem = said
+		f.Podman.Problem = cmp.Or(said, fmt.Sprintf("podman info ended with exit code %d, without a word", code))
 	default:
 		if err := json.Unmarshal(out, &info); err != nil {
 			f.Podman.Problem = "read what podman info printed: " + err.Error()

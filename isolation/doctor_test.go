@@ -100,6 +100,19 @@ func TestDoctorDoesNotCallAPodmanBrokenThatGivesNoAnswerInTime(t *testing.T) {
 	}
 }
 
+// A Podman that dies without a word is broken all the same.
+func TestDoctorFindsAPodmanThatDiesWithoutAWord(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	f := facts(t, options(t))
+	if got := status(t, f, "podman"); got != hostfacts.Broken || f.Podman.Problem == "" {
+		t.Errorf("podman is %s: %+v", got, f.Podman)
+	}
+}
+
 func TestDoctorFindsABrokenInstallation(t *testing.T) {
 	o := options(t)
 	o.Libexec = t.TempDir()

@@ -2,11 +2,13 @@ package isolation_test
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"podgrade/isolation"
+	"podgrade/oci"
 )
 
 // faultKind is the kind of the fault in an error, -1 when there is none.
@@ -63,4 +65,19 @@ func TestAStoppedWorkerIsGivenUp(t *testing.T) {
 	if err := start(t, o).Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A command line or a path that is longer than a cell can be told is a fault of who
+// wrote it: the cell is well.
+func TestARequestThatIsTooLargeIsNoFaultOfTheCell(t *testing.T) {
+	c := open(t, as(t, ""), nil)
+	long := strings.Repeat("x", 2<<20)
+	_, err := c.Run(ctx(t), isolation.Command{Argv: []string{"/bin/true", long}, Env: testEnv, Dir: oci.WorkspacePath, Timeout: time.Minute})
+	if !errors.Is(err, isolation.ErrTooLarge) || errors.Is(err, isolation.ErrCellLost) {
+		t.Errorf("a command: %v", err)
+	}
+	if _, err := c.Stat(ctx(t), oci.WorkspacePath, long); err == nil || errors.Is(err, isolation.ErrCellLost) {
+		t.Errorf("a path: %v", err)
+	}
+	alive(t, c)
 }

@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,7 @@ func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, 
 		if err != nil || code == 0 {
 			return out, began, err
 		}
-		fault := imageFault(reference, stderr)
+		fault := imageFault(reference, cmp.Or(stderr, fmt.Sprintf("nothing, and ended with exit code %d", code)))
 		if errors.Is(fault, ErrNoImage) || try == inspectTries {
 			return nil, began, fault
 		}
@@ -102,6 +103,9 @@ func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, 
 // manifest digest when the pin has no id.
 func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
 	name := pin.ID
+	if name != "" && !imageID.MatchString(name) {
+		return Image{}, &Fault{Kind: Refusal, Tried: "find the pinned image", Why: fmt.Errorf("%.80q is not the id of an image, 64 lower-case hexadecimal digits", name)}
+	}
 	if name == "" {
 		repository, _, _ := strings.Cut(pin.Reference, "@")
 		if i := strings.LastIndex(repository, ":"); i > strings.LastIndex(repository, "/") {

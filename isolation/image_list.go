@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,7 @@ type imageList struct {
 // another store may come before it.
 func readImageList(path string) (imageList, bool) {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil || int(st.Uid) != unix.Getuid() {
+	if unix.Stat(path, &st) != nil || int(st.Uid) != unix.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return imageList{}, false
 	}
 	return imageList{path: path, dev: st.Dev, ino: st.Ino, size: st.Size, changed: st.Ctim, written: st.Mtim}, true
@@ -50,12 +51,22 @@ type listedImage struct {
 	sum    string // of the whole entry
 }
 
+// read does not wait for a writer, whatever became of the file.
+func (l imageList) read() ([]byte, error) {
+	file, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxImageList))
+}
+
 // entry returns what the list says of the image with an id.
 func (l imageList) entry(id string) (listedImage, bool) {
 	if !imageID.MatchString(id) || l.size > maxImageList {
 		return listedImage{}, false
 	}
-	text, err := os.ReadFile(l.path)
+	text, err := l.read()
 	if again, ok := readImageList(l.path); err != nil || !ok || again != l {
 		return listedImage{}, false // written while it was read
 	}
@@ -82,6 +93,9 @@ func (e listedImage) proves(i Image, list imageList) bool {
 	for _, layer := range i.Layers {
 		if imageListOf(layer) != list.path {
 			return false // of a store that this list says nothing of
+		}
+		if info, err := os.Lstat(layer); err != nil || !info.IsDir() {
+			return false
 		}
 	}
 	// Another program than the kernel may have written the layers anew.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
 )
@@ -145,9 +147,12 @@ func TestAKeptLookupIsUsedOnlyAsItWasWritten(t *testing.T) {
 			weekAgo := time.Now().Add(-8 * 24 * time.Hour)
 			return os.Chtimes(file, weekAgo, weekAgo)
 		},
-		"of another image":                forged(func(k *isolation.KeptLookup) { k.Image.Pin.ID = strings.Repeat("0", 64) }),
-		"of another digest":               forged(func(k *isolation.KeptLookup) { k.Image.Pin.Digest = "sha256:0" }),
-		"of another layer":                forged(func(k *isolation.KeptLookup) { k.Image.Layers[0] = filepath.Join(store, "l", "diff") }),
+		"of another image":  forged(func(k *isolation.KeptLookup) { k.Image.Pin.ID = strings.Repeat("0", 64) }),
+		"of another digest": forged(func(k *isolation.KeptLookup) { k.Image.Pin.Digest = "sha256:0" }),
+		"of another layer":  forged(func(k *isolation.KeptLookup) { k.Image.Layers[0] = filepath.Join(store, "l", "diff") }),
+		"of a layer that is not there": forged(func(k *isolation.KeptLookup) {
+			k.Image.Layers = append(k.Image.Layers, filepath.Join(store, "nope", "diff"))
+		}),
 		"of another store":                forged(func(k *isolation.KeptLookup) { k.Image.Layers = append(k.Image.Layers, "/tmp/overlay/x/diff") }),
 		"of no layer":                     forged(func(k *isolation.KeptLookup) { k.Image.Layers = nil }),
 		"of another driver":               forged(func(k *isolation.KeptLookup) { k.Image.Driver = "vfs" }),
@@ -174,6 +179,17 @@ func TestAKeptLookupIsUsedOnlyAsItWasWritten(t *testing.T) {
 				t.Error("it is used, or not, against what is kept")
 			}
 		})
+	}
+	// A list that is no file is none, and nobody waits for who writes to it.
+	list := filepath.Join(filepath.Dir(store), "overlay-images", "images.json")
+	if err := errors.Join(tell(file, whole), os.Rename(list, list+".there"), unix.Mkfifo(list, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if !asks(t, i.Pin.ID) {
+		t.Error("it is used without a list")
+	}
+	if err := os.Rename(list+".there", list); err != nil {
+		t.Fatal(err)
 	}
 	// The last, since the file has another version from then on.
 	os.Remove(filepath.Join(store, ".has-mount-program"))

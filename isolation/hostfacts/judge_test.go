@@ -87,6 +87,7 @@ func TestEachFactCounts(t *testing.T) {
 		{"a store that nobody told of", func(f *Facts) { f.Podman.Silent, f.Podman.Driver = "20s", "" }, "storage driver", Unknown, "run podgrade doctor again"},
 		{"a Podman that fails", func(f *Facts) { f.Podman.Problem = "database is locked" }, "podman", Broken, "podman info"},
 		{"only runc", func(f *Facts) { f.Runtimes = f.Runtimes[1:] }, "runtime", Degraded, "install crun"},
+		{"a runtime that does not start", func(f *Facts) { f.Runtimes[0].Version = "" }, "runtime", Broken, "crun --version"},
 		{"no runtime", func(f *Facts) { f.Runtimes = nil }, "runtime", Broken, "install crun"},
 		{"vfs", func(f *Facts) { f.Podman.Driver = "vfs" }, "storage driver", Degraded, "podman system reset"},
 		{"fuse-overlayfs", func(f *Facts) { f.Podman.MountProgram = "/usr/bin/fuse-overlayfs" }, "storage driver", Broken, "mount_program"},

@@ -169,6 +169,9 @@ func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sin
 	defer k.leave()
 	if err := c.send(ctx, KindRequest, q); err != nil {
 		c.forget(id, err)
+		if errors.Is(err, errTooLarge) { // the cell was not asked, and is well
+			return Answer{ID: id, Failure: &Failure{Kind: TooLarge, Message: fmt.Sprintf("a %s request of that size: %v", q.Op, err)}}, nil
+		}
 		return Answer{}, err
 	}
 	if input != nil {

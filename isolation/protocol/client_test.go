@@ -228,8 +228,8 @@ func TestClientEnds(t *testing.T) {
 func TestClientRequestTooLarge(t *testing.T) {
 	p := newPeer(t)
 	go p.echo(t)
-	if _, err := p.Do(t.Context(), run(strings.Repeat("x", MaxFrame)), Sinks{}); !errors.Is(err, ErrFrame) || errors.Is(err, ErrClosed) {
-		t.Errorf("got %v", err)
+	if a, err := p.Do(t.Context(), run(strings.Repeat("x", MaxFrame)), Sinks{}); err != nil || a.Failure == nil || a.Failure.Kind != TooLarge {
+		t.Errorf("got %+v, %v", a, err)
 	}
 	if _, err := p.Do(t.Context(), run("abc"), Sinks{}); err != nil {
 		t.Errorf("the next request: %v", err)

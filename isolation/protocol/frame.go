@@ -67,6 +67,9 @@ type Writer struct {
 	buf []byte
 }
 
+// errTooLarge: what we would write is more than a frame holds.
+var errTooLarge = fmt.Errorf("%w", ErrFrame)
+
 // NewWriter returns a Writer on w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
@@ -77,7 +80,7 @@ func (w *Writer) Write(kind Kind, payload ...[]byte) error {
 		n += len(p)
 	}
 	if n > MaxFrame {
-		return fmt.Errorf("%w: %d bytes to write, the limit is %d", ErrFrame, n, MaxFrame)
+		return fmt.Errorf("%w: %d bytes to write, the limit is %d", errTooLarge, n, MaxFrame)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
