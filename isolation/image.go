@@ -73,7 +73,8 @@ func (h *Host) Image(ctx context.Context, reference string) (Image, error) {
 }
 
 // inspectTries is how often Podman is asked for an image that it cannot read: it sees
-// now and then what another Podman has written in part ("layer not known").
+// now and then what another Podman has written in part ("layer not known"), and finds
+// no image of an id that is there.
 const (
 	inspectTries = 3
 	inspectPause = 200 * time.Millisecond
@@ -88,7 +89,7 @@ func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, 
 			return out, began, err
 		}
 		fault := imageFault(reference, cmp.Or(stderr, fmt.Sprintf("nothing, and ended with exit code %d", code)))
-		if errors.Is(fault, ErrNoImage) || try == inspectTries {
+		if errors.Is(fault, ErrNoImage) && !imageID.MatchString(reference) || try == inspectTries {
 			return nil, began, fault
 		}
 		select {

@@ -106,6 +106,7 @@ func TestALookUpSeesWhatChangedSince(t *testing.T) {
 
 // Podman sees what another Podman has written in part, and a moment later it whole.
 func TestAnImageThatPodmanCannotReadIsLookedUpAgain(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	h := ownStore(t)
 	i := importOn(t, h, testimages.Busybox())
 	for failures, message := range map[int]string{
@@ -118,7 +119,12 @@ func TestAnImageThatPodmanCannotReadIsLookedUpAgain(t *testing.T) {
 		}
 		done()
 	}
-	done := h.FailPodman(t.TempDir(), 3, "Error: layer not known")
+	done := h.FailPodman(t.TempDir(), 1, "Error: inspecting object: "+i.Pin.ID+": image not known")
+	if found, err := h.Image(ctx(t), i.Pin.ID); err != nil || !found.Pin.Same(i.Pin) {
+		t.Errorf("an id that Podman did not know for a moment: %+v, %v", found, err)
+	}
+	done()
+	done = h.FailPodman(t.TempDir(), 3, "Error: layer not known")
 	defer done()
 	if _, err := h.Image(ctx(t), i.Pin.ID[:30]); err == nil || !strings.Contains(err.Error(), "layer not known") {
 		t.Errorf("an image that cannot be read at all: %v", err)
