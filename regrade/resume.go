@@ -48,6 +48,7 @@ const (
 type standing struct {
 	job     Job
 	due     due
+	owed    bool               // a grade, whether or not this run makes any
 	clear   bool               // something of an earlier execution is in the way
 	again   again              // why a row that was finished is executed again
 	reason  string             // why a row that was there is done again although nobody asked for it; ""
@@ -83,11 +84,12 @@ func (r *runner) look(job Job) standing {
 			Do: "put the record back, or remove what is at its place to run the row again"}
 		return s
 	}
-	s.summary = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path)
+	s.summary, s.owed = record.NewSummaryRow(rec, job.Row.Replicate, job.Row.File.Path), dueOf(rec, true) == dueGrade
 	r.decide(&s, rec)
+	s.owed = s.owed || s.due == dueGrade
 	if r.options.Grade && s.due != dueExecute && len(s.changed) == 0 {
 		if s.reason = doubtOf(row, rec, r.options.Grading); s.reason != "" {
-			s.due, s.summary = dueGrade, nil // what it says is not passed on
+			s.due, s.owed, s.summary = dueGrade, true, nil // what it says is not passed on
 		}
 	}
 	return s

@@ -164,8 +164,8 @@ func (r *runner) find(jobs []Job) error {
 		result := RowResult{Job: job, Err: s.err}
 		if s.summary != nil {
 			result.Status, result.Score = s.summary.Status, s.summary.Score
-			result.Owed = s.due == dueGrade
 		}
+		result.Owed = s.owed
 		r.results = append(r.results, result)
 		r.summaries = append(r.summaries, s.summary)
 		if s.err == nil {
@@ -336,6 +336,7 @@ func (r *runner) one(ctx context.Context, i int) {
 func (r *runner) execute(ctx context.Context, i int, row *record.Row) *Executed {
 	s := r.rows[i]
 	if s.clear {
+		r.forget(i)
 		if err := r.clear(ctx, row); err != nil {
 			r.failed(i, &Error{Kind: Infrastructure, Tried: "remove what an earlier execution left in", On: row.Dir, Why: err, Do: "remove the row directory"})
 			return nil
@@ -366,6 +367,15 @@ func (r *runner) execute(ctx context.Context, i int, row *record.Row) *Executed 
 		return nil
 	}
 	return executed
+}
+
+// forget keeps what an earlier execution came to from being told of this one: its
+// record goes, and nothing may take its place.
+func (r *runner) forget(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.summaries[i] = nil
+	r.results[i] = RowResult{Job: r.results[i].Job}
 }
 
 // clear removes what an earlier execution left in the row. A record that could

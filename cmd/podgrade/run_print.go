@@ -131,7 +131,7 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
 	}
 	if len(result.Rows) == 0 {
-		fmt.Fprintln(w, "no row was run: podgrade plan, with the same files and options, says why each file is left out")
+		fmt.Fprintln(w, "no row was run: podgrade plan, with the same files and the options that choose and change tasks, says why each file is left out")
 	}
 	if notRun > 0 {
 		fmt.Fprintf(w, "%d of %d rows were not run\n", notRun, len(result.Rows))
