@@ -43,6 +43,7 @@ type falsehood struct {
 	difference string // that must be named
 	with       string // what else is named, joined by "; ": only where the kernel lets nobody tell the lie alone
 	sealed     bool   // of a cell without capabilities
+	podman     string // what its engine says, where that notices before there is a cell to verify
 	dear       bool   // told to Podman in a soak only: a container takes three times as long
 }
 
@@ -67,7 +68,7 @@ var lies = []falsehood{
 	{lie: "permissive-seccomp", difference: "system call unshare (invalid argument): asked for its refusal, the cell has it open", with: "system call", dear: true},
 	{lie: "a-mount", difference: "mount: nothing was asked for at /extra, the cell has a tmpfs there"},
 	{lie: "host-mount", difference: "mount: nothing was asked for at /mnt", dear: true},
-	{lie: "workspace", difference: "mount /work/workspace: asked for what podgrade prepared", dear: true},
+	{lie: "workspace", difference: "mount /work/workspace: asked for what podgrade prepared", with: "mount /work/workspace", dear: true}, // that is read-only
 	{lie: "writable", difference: "mount /sys/fs/cgroup: asked for ro", dear: true},
 	{lie: "programs", difference: "mount /dev/shm: asked for noexec", dear: true},
 	{lie: "devices", difference: "mount /dev/shm: asked for nodev", dear: true},
@@ -82,7 +83,11 @@ var lies = []falsehood{
 	{lie: "core", difference: "RLIMIT_CORE: asked for 0/0, the cell has 0/4096", dear: true},
 	{lie: "processes", difference: "RLIMIT_NPROC", dear: true},
 	{lie: "files", difference: "RLIMIT_NOFILE", dear: true},
-	{lie: "root", difference: "root file system: asked for the image that was mounted"},
+	{lie: "root", difference: "root file system: asked for the image that was mounted", with: "mount /:"}, // in memory, where no program starts
+	{lie: "read-only-root", difference: "mount /: asked for rw, the cell has ro", dear: true,
+		podman: "set the mode of the container's /: read-only file system"},
+	{lie: "read-only-workspace", difference: "mount /work/workspace: asked for rw, the cell has ro", dear: true},
+	{lie: "no-programs", difference: "mount /work/workspace: asked for exec, the cell has rw,nosuid,nodev,noexec", dear: true},
 	{lie: "interface", difference: "network interfaces: asked for lo, the cell has extra lo other", dear: true},
 	// The kernel gives nobody a /sys of a network that is not theirs: the runtime binds the host's.
 	{lie: "share-net", difference: "net namespace: asked for its own, the cell has the worker's",
@@ -91,6 +96,16 @@ var lies = []falsehood{
 	{lie: "share-uts", difference: "uts namespace: asked for its own, the cell has the worker's", dear: true},
 	{lie: "share-cgroup", difference: "cgroup namespace: asked for its own, the cell has the worker's", dear: true},
 	{lie: "share-user", difference: "user namespace: asked for its own, the cell has the worker's", with: "uid map; gid map"},
+}
+
+// neighbourly lies put a cell into a namespace of another one that runs.
+var neighbourly = []falsehood{
+	{lie: "neighbour-net", difference: "net namespace: asked for its own, the cell has that of another cell", with: "mount /sys; mount: nothing was asked for at /sys/; masked path /sys/; read-only path /sys/"},
+	// What was mounted of another's queues, the runtime binds.
+	{lie: "neighbour-ipc", difference: "ipc namespace: asked for its own, the cell has that of another cell", with: "mount /dev/mqueue"},
+	{lie: "neighbour-uts", difference: "uts namespace: asked for its own, the cell has that of another cell"},
+	{lie: "neighbour-user", difference: "user namespace: asked for its own, the cell has that of another cell"},
+	{lie: "neighbour-cgroup", difference: "cgroup namespace: asked for its own, the cell has that of another cell"},
 }
 
 func init() {
@@ -133,12 +148,59 @@ func TestALyingRuntimeIsFoundOut(t *testing.T) {
 						c.Close()
 						t.Fatal("the cell was given out")
 					}
+					if engine == isolation.EnginePodman && l.podman != "" {
+						if !strings.Contains(err.Error(), l.podman) {
+							t.Error(err)
+						}
+						return
+					}
 					l.found(t, err)
 				})
 			}
 		})
 		alive(t, openOn(t, h, honest))
 	})
+}
+
+// Two rows that are graded at once must not meet, in shared memory or on a port: a
+// cell in a namespace of another one is refused, and the other one goes on.
+func TestARuntimeThatPutsTwoCellsTogetherIsFoundOut(t *testing.T) {
+	i := as(t, "")
+	liar(t)
+	h := start(t, options(t))
+	defer func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	neighbour := openOn(t, h, order(t, i))
+	overEngines(t, func(t *testing.T, engine string) {
+		for _, l := range neighbourly {
+			t.Run(l.lie, func(t *testing.T) {
+				o := order(t, i)
+				o.Engine, o.Plan.Hostname = engine, "lie-"+l.lie
+				c, err := h.Open(ctx(t), o)
+				if err == nil {
+					c.Close()
+					t.Fatal("the cell was given out")
+				}
+				l.found(t, err)
+			})
+		}
+		// With another one's processes, or its mounts, nothing starts that could be verified.
+		for lie, said := range map[string]string{"neighbour-pid": "this process is not PID 1 of a pid namespace", "neighbour-mounts": "No such file or directory"} {
+			o := order(t, i)
+			o.Engine, o.Plan.Hostname = engine, "lie-"+lie
+			c, err := h.Open(ctx(t), o)
+			if err == nil {
+				c.Close()
+				t.Errorf("%s: the cell was given out", lie)
+			} else if faultKind(err) != isolation.Infrastructure || !strings.Contains(err.Error(), said) {
+				t.Errorf("%s: kind %v: %v", lie, faultKind(err), err)
+			}
+		}
+	})
+	alive(t, neighbour)
 }
 
 // found looks that the cell was refused for the lie, and for nothing else.
@@ -192,7 +254,7 @@ func TestThereIsALieForEveryFieldThatIsVerified(t *testing.T) {
 		})
 	}
 	fields = append(fields, "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
-		"/dev/shm: asked for nosuid", "/dev/shm: asked for nodev", "/dev/shm: asked for noexec", "cgroup: asked for ro", "nothing was asked for")
+		"/dev/shm: asked for nosuid", "/dev/shm: asked for nodev", "/dev/shm: asked for noexec", "cgroup: asked for ro", "nothing was asked for", "mount /: asked for rw", "asked for exec")
 	s, err := oci.Spec(oci.Plan{}, oci.Facts{IDs: oci.MapSize})
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +265,11 @@ func TestThereIsALieForEveryFieldThatIsVerified(t *testing.T) {
 	for _, name := range oci.NamespaceFiles() {
 		if name != "pid" && name != "mnt" { // without those nothing starts, see below
 			fields = append(fields, name+" namespace")
+		}
+	}
+	for _, name := range oci.NamespaceFiles() {
+		if name != "pid" && name != "mnt" && !slices.ContainsFunc(neighbourly, func(l falsehood) bool { return strings.HasPrefix(l.difference, name+" ") }) {
+			t.Errorf("there is no lie about the %s namespace of a neighbour", name)
 		}
 	}
 	if len(fields) < 25 {

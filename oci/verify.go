@@ -20,6 +20,7 @@ type Measured struct {
 	Limits     string            `json:"limits"`     // /proc/<pid>/limits
 	Namespaces map[string]string `json:"namespaces"` // name -> link, of the cell
 	Outside    map[string]string `json:"outside"`    // name -> link, of the worker
+	Neighbours []string          `json:"neighbours"` // names of those that another living cell is in, too
 	Interfaces []string          `json:"interfaces"` // network interfaces of the cell
 	// Root: the cell's root file system is the one that we mounted, or that Podman
 	// mounted for its container.
@@ -218,6 +219,8 @@ func (v *verifier) namespaces() {
 			v.differ(name+" namespace", "its own", "one that could not be read")
 		case cell == outside:
 			v.differ(name+" namespace", "its own", "the worker's")
+		case slices.Contains(v.m.Neighbours, name):
+			v.differ(name+" namespace", "its own", "that of another cell")
 		}
 	}
 }

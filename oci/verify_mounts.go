@@ -52,6 +52,9 @@ func (v *verifier) mounts() {
 		expected[want.Destination] = true
 		v.mount(want, have)
 	}
+	if !v.spec.Root.Readonly {
+		v.usable("/", nil, have["/"])
+	}
 	v.masked(have, expected)
 	v.readonly(have, expected)
 	for point := range have {
@@ -80,8 +83,19 @@ func (v *verifier) mount(want specs.Mount, have map[string]mount) {
 			v.differ("mount "+want.Destination, option, strings.Join(m.options, ","))
 		}
 	}
+	v.usable(want.Destination, want.Options, m)
 	if slices.Contains(want.Options, "hidepid=2") && !slices.Contains(m.super, "hidepid=invisible") && !slices.Contains(m.super, "hidepid=2") {
 		v.differ("mount "+want.Destination, "hidepid=2", strings.Join(m.super, ","))
+	}
+}
+
+// usable: what a task may count on is not taken away. A criterion that cannot write,
+// or start what it wrote, would fail as if its row had.
+func (v *verifier) usable(at string, asked []string, m mount) {
+	for option, usual := range map[string]string{"ro": "rw", "noexec": "exec"} {
+		if slices.Contains(m.options, option) && !slices.Contains(asked, option) {
+			v.differ("mount "+at, usual, strings.Join(m.options, ","))
+		}
 	}
 }
 

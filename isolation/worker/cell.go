@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,6 +46,10 @@ type cell struct {
 	pid       int        // of the runtime
 	adopted   *adopted   // a container of Podman
 	forwarder *forwarder // of its network
+
+	// first is its PID 1 as we number processes, from its measurement to its end; 0:
+	// it is not measured. Measurements of other cells read it.
+	first atomic.Int64
 }
 
 // Directories and files of a cell.
@@ -338,6 +343,7 @@ func runtimeEnv(s Settings) []string {
 // and the root file system with what is in it when Hold is.
 func (s *server) finish(c *cell, r Request, answer *Reply) error {
 	end := End{Code: -1}
+	c.first.Store(0)
 	c.disconnect()
 	if c.runtime != nil {
 		code, err := c.await(r.Kill, &end)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 		}
 		m.Namespaces[name], m.Outside[name] = cell, outside
 	}
+	c.first.Store(int64(pid)) // before the others are looked at: of two that are measured at once one sees the other
+	m.Neighbours = s.neighbours(c, m.Namespaces)
 	if m.Interfaces, err = interfaces(proc + "net/dev"); err != nil {
 		return fmt.Errorf("measure the cell's network: %w", err)
 	}
@@ -53,6 +56,27 @@ func (s *server) measure(ctx context.Context, c *cell, answer *Reply) error {
 	}
 	answer.Measured = &m
 	return c.mark(ctx)
+}
+
+// neighbours are the names of the namespaces that another measured cell is in as well.
+func (s *server) neighbours(c *cell, own map[string]string) (names []string) {
+	s.mu.Lock()
+	others := slices.Collect(maps.Values(s.cells))
+	s.mu.Unlock()
+	for _, name := range oci.NamespaceFiles() {
+		shared := slices.ContainsFunc(others, func(other *cell) bool {
+			pid := other.first.Load()
+			if other == c || pid == 0 {
+				return false
+			}
+			link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+			return err == nil && link == own[name] // one that cannot be read has ended
+		})
+		if shared {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // stopped tells whether somebody stopped the cell's first process, or traces it.

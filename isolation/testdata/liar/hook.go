@@ -52,6 +52,8 @@ func hook(name string) error {
 	case "writable-cover":
 		sys := filepath.Join(root, "proc/sys")
 		return bind(sys, sys)
+	case "no-programs":
+		return noPrograms(filepath.Join(root, "work/workspace"))
 	}
 	return fmt.Errorf("there is no hook %q", name)
 }
@@ -59,6 +61,14 @@ func hook(name string) error {
 func bind(source, target string) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", source, target, err)
+	}
+	return nil
+}
+
+// noPrograms keeps programs of a mount from being started.
+func noPrograms(at string) error {
+	if err := unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount %s noexec: %w", at, err)
 	}
 	return nil
 }

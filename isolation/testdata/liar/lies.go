@@ -94,6 +94,12 @@ var lies = map[string]lie{
 		return hooked(s, "writable-cover")
 	},
 	"root": otherRoot,
+	"read-only-root": func(s *specs.Spec) error {
+		s.Root.Readonly = true
+		return nil
+	},
+	"read-only-workspace": func(s *specs.Spec) error { return with(s, "/work/workspace", "ro") },
+	"no-programs":         func(s *specs.Spec) error { return hooked(s, "no-programs") },
 
 	"core":      func(s *specs.Spec) error { return rlimit(s, "RLIMIT_CORE", specs.POSIXRlimit{Soft: 0, Hard: 4096}) },
 	"processes": func(s *specs.Spec) error { return rlimit(s, "RLIMIT_NPROC", specs.POSIXRlimit{Soft: 9000, Hard: 9000}) },
@@ -109,6 +115,16 @@ var lies = map[string]lie{
 			return err
 		}
 		return hooked(s, "queues")
+	},
+	"neighbour-net":    func(s *specs.Spec) error { s.Linux.Sysctl = nil; return join(s, specs.NetworkNamespace, "net") },
+	"neighbour-ipc":    func(s *specs.Spec) error { return join(s, specs.IPCNamespace, "ipc") },
+	"neighbour-uts":    func(s *specs.Spec) error { s.Hostname = ""; return join(s, specs.UTSNamespace, "uts") },
+	"neighbour-cgroup": func(s *specs.Spec) error { return join(s, specs.CgroupNamespace, "cgroup") },
+	"neighbour-pid":    func(s *specs.Spec) error { return join(s, specs.PIDNamespace, "pid") },
+	"neighbour-mounts": func(s *specs.Spec) error { return join(s, specs.MountNamespace, "mnt") },
+	"neighbour-user": func(s *specs.Spec) error {
+		s.Linux.UIDMappings, s.Linux.GIDMappings = nil, nil
+		return join(s, specs.UserNamespace, "user")
 	},
 	"share-uts":    func(s *specs.Spec) error { s.Hostname = ""; return share(s, specs.UTSNamespace) },
 	"share-cgroup": func(s *specs.Spec) error { return share(s, specs.CgroupNamespace) },

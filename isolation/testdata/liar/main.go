@@ -157,6 +157,10 @@ func without(s *specs.Spec, destination, option string) error {
 	return mountOf(s, destination, func(m *specs.Mount) { m.Options = drop(m.Options, option) })
 }
 
+func with(s *specs.Spec, destination, option string) error {
+	return mountOf(s, destination, func(m *specs.Mount) { m.Options = append(m.Options, option) })
+}
+
 func unmounted(s *specs.Spec, destination string) error {
 	s.Mounts = slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool { return m.Destination == destination })
 	return nil
@@ -198,4 +202,23 @@ func rlimit(s *specs.Spec, kind string, to specs.POSIXRlimit) error {
 func share(s *specs.Spec, kind specs.LinuxNamespaceType) error {
 	s.Linux.Namespaces = slices.DeleteFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == kind })
 	return nil
+}
+
+// join lets the container enter a namespace of another one that runs already.
+func join(s *specs.Spec, kind specs.LinuxNamespaceType, file string) error {
+	all, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		return err
+	}
+	for _, comm := range all {
+		if name, _ := os.ReadFile(comm); strings.TrimSpace(string(name)) != "podgrade-init" {
+			continue
+		}
+		if err := share(s, kind); err != nil {
+			return err
+		}
+		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: kind, Path: filepath.Join(filepath.Dir(comm), "ns", file)})
+		return nil
+	}
+	return errors.New("no other container runs")
 }
