@@ -185,7 +185,7 @@ type holderState struct {
 func (h *Host) deadHolders(ctx context.Context) ([]Leftover, error) {
 	out, said, code, err := h.runPodman(ctx, "ps", "--all", "--filter", "label="+labelHolder, "--format", "json")
 	if err == nil && code != 0 {
-		err = &Fault{Tried: "list the holders of images", Why: errors.New("podman said: " + said)}
+		err = &Fault{Tried: "list the holders of images", Why: podmanFailed(said, code), Do: "see what `podgrade doctor` says"}
 	}
 	if err != nil {
 		return nil, err
@@ -210,9 +210,6 @@ func (h *Host) deadHolders(ctx context.Context) ([]Leftover, error) {
 }
 
 func (h *Host) removeHolder(ctx context.Context, id string) error {
-	_, said, code, err := h.runPodman(ctx, "rm", "--force", "--ignore", "--time=0", "--", id)
-	if err == nil && code != 0 {
-		err = errors.New("podman said: " + said)
-	}
+	_, err := h.podmanSays(ctx, "rm", "--force", "--ignore", "--time=0", "--", id)
 	return err
 }

@@ -30,7 +30,7 @@ func (h *Host) Hold(ctx context.Context, image Image) (release func() error, err
 		_, err = h.podmanSays(ctx, "create", "--name", name, "--pull=never", "--network=none", "--label", labelHolder+"="+owner, "--entrypoint", `["/podgrade-holder"]`, "--", image.Pin.ID)
 	}
 	if err != nil {
-		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: err}
+		return nil, &Fault{Tried: "hold the image", On: image.Pin.String(), Why: err, Do: "see what `podgrade doctor` says"}
 	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), containerGrace)

@@ -2,7 +2,6 @@ package isolation
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,7 +87,7 @@ func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, 
 		if err != nil || code == 0 {
 			return out, began, err
 		}
-		fault := imageFault(reference, cmp.Or(stderr, fmt.Sprintf("nothing, and ended with exit code %d", code)))
+		fault := imageFault(reference, podmanFailed(stderr, code))
 		if errors.Is(fault, ErrNoImage) && !imageID.MatchString(reference) || try == inspectTries {
 			return nil, began, fault
 		}
@@ -105,7 +104,8 @@ func (h *Host) inspectImage(ctx context.Context, reference string) (out []byte, 
 func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
 	name := pin.ID
 	if name != "" && !imageID.MatchString(name) {
-		return Image{}, &Fault{Kind: Refusal, Tried: "find the pinned image", Why: fmt.Errorf("%.80q is not the id of an image, 64 lower-case hexadecimal digits", name)}
+		return Image{}, &Fault{Kind: Refusal, Tried: "find the pinned image", On: pin.Reference, Why: fmt.Errorf("%.80q is not the id of an image, 64 lower-case hexadecimal digits", name),
+			Do: "correct the pin: podgrade images ls --json prints whole ids"}
 	}
 	if name == "" {
 		repository, _, _ := strings.Cut(pin.Reference, "@")
@@ -125,16 +125,16 @@ func (h *Host) ImageByPin(ctx context.Context, pin oci.Pin) (Image, error) {
 	return image, nil
 }
 
-func imageFault(reference, stderr string) error {
+func imageFault(reference string, why error) error {
 	// Podman has no exit code of its own for "not found": 125 is everything. Words
 	// that do not speak of an image will not do: a program or a library that is
 	// not found is a fault of the host.
 	for _, words := range []string{"no such image", "image not known", "failed to find image", "unable to find image"} {
-		if strings.Contains(strings.ToLower(stderr), words) {
+		if strings.Contains(strings.ToLower(why.Error()), words) {
 			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: GetImage(reference) + ", or pull or load it with podman"}
 		}
 	}
-	return &Fault{Tried: "look up the image", On: reference, Why: errors.New("podman said: " + stderr), Do: "see what `podgrade doctor` says"}
+	return &Fault{Tried: "look up the image", On: reference, Why: why, Do: "see what `podgrade doctor` says"}
 }
 
 func (i inspected) image(reference string) (Image, error) {

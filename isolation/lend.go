@@ -178,17 +178,19 @@ func (h *Host) takeBackAll(ctx context.Context, run string) error {
 	return errors.Join(errs...)
 }
 
-// returnAll takes back what could not be taken back because the worker is gone,
-// with another worker.
+// returnAll gives back, with another worker, what could not be because ours is gone:
+// workspaces to the caller, and to Podman the containers that it still has.
 func (h *Host) returnAll(ctx context.Context) error {
-	if len(lentBy(h.run.dir)) == 0 {
-		return nil
+	containers, err := notedContainers(h.run.dir)
+	if err != nil || len(containers)+len(lentBy(h.run.dir)) == 0 {
+		return err
 	}
 	other, err := trialHost(ctx, h.options)
 	if err != nil {
 		return err
 	}
-	return errors.Join(other.takeBackAll(ctx, h.run.dir), other.leave())
+	other.podman = h.podman
+	return errors.Join(other.sweepContainers(ctx, h.run.dir), other.takeBackAll(ctx, h.run.dir), other.leave())
 }
 
 // maxNote caps what is read of a note, in bytes.

@@ -38,8 +38,8 @@ func (h *Host) Images(ctx context.Context, all bool) ([]Listed, error) {
 		return []Listed{}, nil
 	}
 	out, said, code, err := h.runPodman(ctx, append([]string{"image", "inspect", "--format", "json", "--"}, ids...)...)
-	if err == nil && code != 0 && !errors.Is(imageFault("", said), ErrNoImage) { // one may have been removed meanwhile
-		err = imageFault("", said)
+	if err == nil && code != 0 && !errors.Is(imageFault("", podmanFailed(said, code)), ErrNoImage) { // one may have been removed meanwhile
+		err = imageFault("", podmanFailed(said, code))
 	}
 	if err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func (h *Host) imageIDs(ctx context.Context, all bool) (string, error) {
 		switch {
 		case err != nil || code == 0:
 			return string(lines), err
-		case n == mostListings || !errors.Is(imageFault("", said), ErrNoImage):
-			return "", errors.New("podman said: " + said)
+		case n == mostListings || !errors.Is(imageFault("", podmanFailed(said, code)), ErrNoImage):
+			return "", podmanFailed(said, code)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestOnlyAMissingImageIsOne(t *testing.T) {
 		`Error: could not find "crun": executable file not found in $PATH`:                                        false,
 		"": false,
 	} {
-		if err := imageFault("localhost/x", said); errors.Is(err, ErrNoImage) != missing {
+		if err := imageFault("localhost/x", errors.New(said)); errors.Is(err, ErrNoImage) != missing {
 			t.Errorf("%q is %v", said, err)
 		}
 	}

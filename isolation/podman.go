@@ -304,7 +304,7 @@ func (h *Host) lookMounted(ctx context.Context, image Image, look worker.Request
 
 // mountFault wraps ErrNoImage when the image is not in the store any more.
 func mountFault(image Image, err error) error {
-	if errors.Is(imageFault("", err.Error()), ErrNoImage) {
+	if errors.Is(imageFault("", err), ErrNoImage) {
 		return removedFault("mount the image", image)
 	}
 	return &Fault{Tried: "mount the image", On: image.Pin.String(), Why: err}

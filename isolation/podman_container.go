@@ -67,7 +67,7 @@ func (c *cell) createContainer(ctx context.Context, spec *specs.Spec, raw []byte
 		return nil
 	}
 	fault := c.failed("make a container", err)
-	if errors.Is(imageFault("", err.Error()), ErrNoImage) {
+	if errors.Is(imageFault("", err), ErrNoImage) {
 		fault = removedFault("make a container", c.order.Image)
 	}
 	return fault

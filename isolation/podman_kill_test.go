@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"podgrade/isolation"
 	"podgrade/isolation/testimages"
 )
 
@@ -72,4 +73,40 @@ func processesWith(t *testing.T, text string) []string {
 		}
 	}
 	return found
+}
+
+// A worker that is killed takes Podman's service along, and Podman's containers stay:
+// they are removed all the same before podgrade forgets them.
+func TestAKilledWorkersContainersAreRemoved(t *testing.T) {
+	i := as(t, "1000")
+	o := options(t)
+	h := start(t, o)
+	cell := order(t, i)
+	cell.Engine = isolation.EnginePodman
+	c := openOn(t, h, cell)
+	want(t, c, "cat hello.txt", "hello\n")
+	_, err := h.Hold(ctx(t), i)
+	must(t, err)
+	scratch := isolation.Whole(o).Scratch
+	runs, err := filepath.Glob(scratch + "/run-*")
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%q, %v", runs, err)
+	}
+	run := runs[0]
+	must(t, named(scratch, "podgrade-worker")[0].Kill())
+	for began := time.Now(); !h.Lost(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("the worker is not missed")
+		}
+	}
+	must(t, c.Close())
+	h.Close() // it may say that it could not remove everything
+	other := start(t, options(t))
+	defer func() { must(t, other.Close()) }()
+	out, err := other.RunPodman(ctx(t), "ps", "--all", "--external", "--format", "{{.Names}}")
+	if err != nil || strings.Contains(out, "podgrade-"+strings.TrimPrefix(run, scratch+"/")) {
+		t.Errorf("containers are left, %v: %q", err, out)
+	}
+	allGone(t, o.Scratch)
+	nothingLeft(t, o)
 }

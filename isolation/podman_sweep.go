@@ -3,6 +3,7 @@ package isolation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,21 +13,9 @@ import (
 // those of a dead podgrade, whose processes the kernel has ended with it, and
 // at our own end those that could not be removed before.
 func (h *Host) sweepContainers(ctx context.Context, run string) error {
-	entries, err := os.ReadDir(containerList(run))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	names, err := notedContainers(run)
+	if err != nil || len(names) == 0 {
 		return err
-	}
-	var names []string
-	for _, e := range entries {
-		if containerName.MatchString(e.Name()) {
-			names = append(names, e.Name())
-		}
-	}
-	if len(names) == 0 {
-		return nil
 	}
 	if _, err := h.podmanSays(ctx, append([]string{"rm", "--force", "--time=0", "--ignore", "--"}, names...)...); err != nil {
 		return &Fault{Tried: "remove containers", On: strings.Join(names, " "), Why: err, Do: "podman rm --force " + strings.Join(names, " ")}
@@ -37,12 +26,36 @@ func (h *Host) sweepContainers(ctx context.Context, run string) error {
 	return err
 }
 
+// notedContainers are the names of the containers that a run noted and did not
+// strike out.
+func notedContainers(run string) (names []string, err error) {
+	entries, err := os.ReadDir(containerList(run))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if containerName.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
 // podmanSays runs one Podman command and returns what it printed, without the
 // white space around it. That the command failed is an error.
 func (h *Host) podmanSays(ctx context.Context, args ...string) (string, error) {
 	out, said, code, err := h.runPodman(ctx, args...)
 	if err == nil && code != 0 {
-		err = errors.New("podman said: " + said)
+		err = podmanFailed(said, code)
 	}
 	return strings.TrimSpace(string(out)), err
+}
+
+// podmanFailed is why a command of Podman's failed; one that the kernel ended said
+// nothing.
+func podmanFailed(said string, code int) error {
+	if said == "" {
+		return fmt.Errorf("podman said nothing, and ended with exit code %d", code)
+	}
+	return errors.New("podman said: " + said)
 }
