@@ -365,9 +365,20 @@ func TestAsRootRefusesOtherEngines(t *testing.T) {
 func TestAsRootAClosedScratchIsRefused(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed")
 	must(t, os.Mkdir(closed, 0o700))
-	_, err := isolation.Start(ctx(t), isolation.Options{Libexec: libexec(), Scratch: filepath.Join(closed, "scratch")})
-	if faultKind(err) != isolation.Refusal || !strings.Contains(err.Error(), "may not pass") || !strings.Contains(err.Error(), "--scratch") {
-		t.Error(err)
+	o := isolation.Options{Libexec: libexec(), Scratch: filepath.Join(closed, "scratch")}
+	for what, err := range map[string]error{"Start": startError(t, o), "CheckHost": isolation.CheckHost(o)} {
+		if faultKind(err) != isolation.Refusal || !strings.Contains(err.Error(), "may not pass") || !strings.Contains(err.Error(), "--scratch") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// A directory that is there already is somebody's.
+	o = options(t)
+	o.Scratch = isolation.Whole(o).Scratch
+	must(t, os.Mkdir(o.Scratch, 0o700))
+	for what, err := range map[string]error{"Start": startError(t, o), "CheckHost": isolation.CheckHost(o)} {
+		if err == nil || !strings.Contains(err.Error(), "no directory that podgrade made for these ids") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (h *Host) openCell(ctx context.Context, o Order, choose func(*cell)) (Cell,
 		return nil, errors.Join(err, c.Close())
 	}
 	c.limit()
-	if err := errors.Join(c.limitsFault(), c.findState(), c.workingDirFault()); err != nil {
+	if err := errors.Join(o.namesFault(), c.limitsFault(), c.findState(), c.workingDirFault()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.boot(ctx); err != nil {
@@ -255,7 +255,7 @@ func (c *cell) start(ctx context.Context, facts *worker.RootFacts) (*specs.Spec,
 			return spec, errors.Join(err, c.limitsHold(err))
 		}
 		if c.limits == nil || ctx.Err() != nil || c.host.gone() {
-			return nil, &Fault{Tried: "start the cell", Why: c.host.workerFault(err)}
+			return nil, &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: c.host.workerFault(err)}
 		}
 		if err := c.unlimited(err); err != nil {
 			return nil, err
@@ -306,12 +306,13 @@ func (c *cell) noHello(ctx context.Context, err error) error {
 	if ctx.Err() != nil { // it was not waited for
 		return ctx.Err()
 	}
+	runtime := c.host.runtime.Path
 	why := fmt.Errorf("its supervisor did not answer (%w)", err)
 	if said := runtimeSaid(c.stderr.String()); said != "" {
-		why = fmt.Errorf("its supervisor did not start: %s", said)
+		why = fmt.Errorf("its supervisor did not start with %s: %s", runtime, said)
 	} else if end != "" {
-		why = fmt.Errorf("its supervisor did not start (%s)", end)
+		why = fmt.Errorf("its supervisor did not start with %s (%s)", runtime, end)
 	}
 	return &Fault{Tried: "start a cell", On: "of " + c.order.Image.Pin.String(), Why: why,
-		Do: "check that the image's platform is this machine's, and that programs can be started from the scratch directory"}
+		Do: "check that the image's platform is this machine's, that programs can be started from the scratch directory, and that `" + runtime + " --version` works"}
 }

@@ -185,6 +185,8 @@ func (c *cell) Run(ctx context.Context, command Command) (Exit, error) {
 		return c.exit(ctx, client, answer.Exit)
 	case ctx.Err() != nil:
 		return Exit{}, ctx.Err()
+	case errors.Is(err, protocol.ErrEnvironment): // the cell was not asked
+		return Exit{}, &Fault{Tried: "run a command", On: "in a cell of " + c.order.Image.Pin.String(), Why: err, Do: "make the variables of the image, or of the task, smaller"}
 	case errors.Is(err, context.DeadlineExceeded) && c.stopped(ctx):
 		return Exit{}, c.lost(client, errStopped)
 	case errors.Is(err, context.DeadlineExceeded):

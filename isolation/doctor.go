@@ -97,7 +97,11 @@ func program(ctx context.Context, name string) hostfacts.Program {
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env, cmd.Stdout, cmd.WaitDelay = hostEnv(), &limitedWriter{w: &out, left: 64 << 10}, time.Second
 	cmd.Run() // what it printed is all that counts
-	return hostfacts.Program{Name: name, Path: path, Version: versionIn(out.String())}
+	found := hostfacts.Program{Name: name, Path: path, Version: versionIn(out.String())}
+	if found.Version == "" && ctx.Err() != nil {
+		found.Late = trialGrace.String()
+	}
+	return found
 }
 
 // versionIn takes "1.8.1" out of "crun version 1.8.1".

@@ -79,5 +79,13 @@ func TestARequestThatIsTooLargeIsNoFaultOfTheCell(t *testing.T) {
 	if _, err := c.Stat(ctx(t), oci.WorkspacePath, long); err == nil || errors.Is(err, isolation.ErrCellLost) {
 		t.Errorf("a path: %v", err)
 	}
+	_, err = c.Run(ctx(t), isolation.Command{Argv: []string{"/bin/true"}, Env: []string{"A=" + long}, Dir: oci.WorkspacePath, Timeout: time.Minute})
+	if err == nil || errors.Is(err, isolation.ErrTooLarge) || errors.Is(err, isolation.ErrCellLost) || !strings.Contains(err.Error(), "variables of the image") {
+		t.Errorf("an environment: %v", err)
+	}
+	less := strings.Repeat("<", 100<<10) // what a page of HTML would need six bytes for
+	if exit, err := c.Run(ctx(t), isolation.Command{Argv: []string{"/bin/true"}, Env: []string{"A=" + less, "B=" + less, "C=" + less}, Dir: oci.WorkspacePath, Timeout: time.Minute}); err != nil || exit.Code != 0 {
+		t.Errorf("an environment that the kernel takes: %+v, %v", exit, err)
+	}
 	alive(t, c)
 }

@@ -104,7 +104,7 @@ func CheckHost(o Options) error {
 	if err := h.findPrograms(); err != nil {
 		return err
 	}
-	return checkScratch(o.Scratch)
+	return checkScratch(o.Scratch, h.privilege)
 }
 
 // CheckPrivilege refuses an engine that the caller's privilege has none of.

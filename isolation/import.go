@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -216,6 +217,11 @@ func (b *BuildOrder) check() error {
 	}
 	if err := checkReference(b.Reference); err != nil {
 		return err
+	}
+	for _, path := range []string{b.ContextDir, b.Containerfile} {
+		if err := nameFault(path); err != nil {
+			return refuse("from "+strconv.QuoteToASCII(path), err, "rename it")
+		}
 	}
 	info, err := os.Stat(b.ContextDir)
 	switch {

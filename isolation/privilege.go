@@ -26,6 +26,8 @@ type privilege interface {
 	scratch(asked string) (string, error)
 	// makeScratch makes it, where the worker can reach it.
 	makeScratch(dir string) error
+	// checkScratch finds out what makeScratch would refuse, and makes nothing.
+	checkScratch(dir string) error
 	// prepare makes what is needed in the directory of a Host.
 	prepare(run string) error
 	// own gives what podgrade made in there to the worker's root.
@@ -95,6 +97,8 @@ func (ordinary) scratch(asked string) (string, error) {
 }
 
 func (ordinary) makeScratch(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+func (ordinary) checkScratch(string) error { return nil }
 
 func (ordinary) prepare(string) error { return nil }
 

@@ -72,18 +72,8 @@ func (r *realRoot) makeScratch(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return err
 	}
-	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
-		info, err := os.Stat(parent)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o001 == 0 {
-			return &Fault{Kind: Refusal, Tried: "make the scratch directory", On: dir,
-				Why: fmt.Errorf("the ids of cells, which are no user's, may not pass %s", parent), Do: "choose a place with --scratch that everybody may pass, such as " + rootScratch}
-		}
-		if parent == filepath.Dir(parent) {
-			break
-		}
+	if err := passable(dir); err != nil {
+		return err
 	}
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
@@ -92,6 +82,39 @@ func (r *realRoot) makeScratch(dir string) error {
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
+	return r.ownScratch(dir)
+}
+
+func (r *realRoot) checkScratch(dir string) error {
+	if err := passable(dir); err != nil {
+		return err
+	}
+	if err := r.ownScratch(dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// passable refuses a scratch below a directory that the worker's root, who is
+// nobody on this host, may not pass. What is not there yet is made so that he may.
+func passable(scratch string) error {
+	for parent := filepath.Dir(scratch); ; parent = filepath.Dir(parent) {
+		info, err := os.Stat(parent)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err == nil && info.Mode()&0o001 == 0 {
+			return &Fault{Kind: Refusal, Tried: "make the scratch directory", On: scratch,
+				Why: fmt.Errorf("the ids of cells, which are no user's, may not pass %s", parent), Do: "choose a place with --scratch that everybody may pass, such as " + rootScratch}
+		}
+		if parent == filepath.Dir(parent) {
+			return nil
+		}
+	}
+}
+
+// ownScratch refuses a directory that was not made for the worker's root.
+func (r *realRoot) ownScratch(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return err

@@ -79,3 +79,49 @@ func TestRuncMakesCellsWhereThereIsNoCrun(t *testing.T) {
 }
 
 const none, dockerMask = "0000000000000000", "00000000a80425f9"
+
+// A runtime that cannot do its work is named by the error, with what it said: whoever
+// reads that looks at that program, and not at podgrade's.
+func TestARuntimeThatCannotStartIsNamed(t *testing.T) {
+	i := as(t, "")
+	for what, test := range map[string]struct{ program, said string }{
+		"without its interpreter": {"#!/nonexistent/interpreter\n", "no such file"},
+		"of another system":       {"\x7fELF of something else", "exec format error"},
+		"without a library":       {"#!/bin/sh\necho 'libyajl.so.2: cannot open shared object file' >&2\nexit 127\n", "cannot open shared object file"},
+		"without a word":          {"#!/bin/sh\n", "exit"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, name := range []string{"podman", "newuidmap", "newgidmap"} {
+				path, err := exec.LookPath(name)
+				must(t, err)
+				must(t, os.Symlink(path, filepath.Join(dir, name)))
+			}
+			crun := filepath.Join(dir, "crun")
+			must(t, os.WriteFile(crun, []byte(test.program), 0o755))
+			t.Setenv("PATH", dir)
+			o := options(t)
+			h := start(t, o)
+			began := time.Now()
+			c, err := h.Open(ctx(t), order(t, i))
+			if err == nil {
+				c.Close()
+				t.Fatal("a cell was made")
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			t.Log(err)
+			for _, words := range []string{"start a cell", crun, test.said} {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q does not say %q", err, words)
+				}
+			}
+			if faultKind(err) != isolation.Infrastructure {
+				t.Errorf("kind %v", faultKind(err))
+			}
+			must(t, h.Close())
+			nothingLeft(t, o)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -60,10 +61,11 @@ type owner struct {
 // newRun makes a run directory and takes its lock. The scratch is locked
 // meanwhile, so no sweep meets a directory that has no lock yet.
 func newRun(scratch string, p privilege) (*run, error) {
-	var refused *Fault
-	if err := p.makeScratch(scratch); errors.As(err, &refused) {
-		return nil, err
-	} else if err != nil {
+	err := nameFault(scratch)
+	if err == nil {
+		err = p.makeScratch(scratch)
+	}
+	if err != nil {
 		return nil, noScratch(scratch, err)
 	}
 	r := &run{dir: filepath.Join(scratch, runPrefix+strings.ToLower(rand.Text()[:12])), privilege: p}
@@ -79,8 +81,12 @@ func newRun(scratch string, p privilege) (*run, error) {
 	return r, nil
 }
 
-// noScratch says why a scratch cannot be used, and what to do about that.
+// noScratch says why a scratch cannot be used, and what to do about that, where that
+// does not say so itself.
 func noScratch(scratch string, why error) error {
+	if known := (*Fault)(nil); errors.As(why, &known) {
+		return why
+	}
 	do := "choose a directory that you can write to, with --scratch or XDG_DATA_HOME"
 	if errors.Is(why, unix.ENOSPC) || errors.Is(why, unix.EDQUOT) {
 		do = "make room on its disk, or choose another place with --scratch or XDG_DATA_HOME"
@@ -90,7 +96,10 @@ func noScratch(scratch string, why error) error {
 
 // checkScratch finds out whether newRun could make its directory, and makes none: what
 // is not there yet is made in the nearest directory that is.
-func checkScratch(scratch string) error {
+func checkScratch(scratch string, p privilege) error {
+	if err := cmp.Or(nameFault(scratch), p.checkScratch(scratch)); err != nil {
+		return noScratch(scratch, err)
+	}
 	for at := scratch; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		if errors.Is(err, os.ErrNotExist) && at != filepath.Dir(at) {
@@ -100,13 +109,22 @@ func checkScratch(scratch string) error {
 			err = unix.ENOTDIR
 		}
 		if err == nil {
-			err = unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+			err = unix.Faccessat(unix.AT_FDCWD, at, needs(at == scratch), unix.AT_EACCESS)
 		}
 		if err != nil {
 			return noScratch(scratch, err)
 		}
 		return checkExecutable(at)
 	}
+}
+
+// needs is what podgrade must be allowed to do in a directory to make others there;
+// its own it also reads.
+func needs(own bool) uint32 {
+	if own {
+		return unix.R_OK | unix.W_OK | unix.X_OK
+	}
+	return unix.W_OK | unix.X_OK
 }
 
 // lockGrace bounds the wait for the lock of the scratch, which is held for

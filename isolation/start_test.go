@@ -186,10 +186,11 @@ func TestAScratchThatCannotBeUsedIsFoundBeforeARun(t *testing.T) {
 	o := options(t)
 	closed := filepath.Join(t.TempDir(), "closed")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.Mkdir(closed, 0o555), os.WriteFile(file, nil, 0o600)); err != nil {
+	unread := filepath.Join(t.TempDir(), "unread")
+	if err := errors.Join(os.Mkdir(closed, 0o555), os.Mkdir(unread, 0o300), os.WriteFile(file, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for scratch, why := range map[string]string{closed: "permission denied", filepath.Join(closed, "below", "it"): "permission denied", file: "not a directory", filepath.Join(file, "below"): "not a directory"} {
+	for scratch, why := range map[string]string{closed: "permission denied", unread: "permission denied", filepath.Join(closed, "below", "it"): "permission denied", file: "not a directory", filepath.Join(file, "below"): "not a directory"} {
 		o.Scratch = scratch
 		for what, err := range map[string]error{"CheckHost": isolation.CheckHost(o), "Start": startError(t, o)} {
 			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "choose a directory that you can write to") || strings.Contains(err.Error(), "space") {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -294,6 +296,9 @@ func runDir(c *cli.Context) (string, error) {
 	}
 	failed := func(err error) error {
 		return &regrade.Error{Kind: regrade.Infrastructure, Tried: "make the run directory", On: path, Why: err, Do: "name one that you can write to with --run-dir"}
+	}
+	if whole, err := filepath.Abs(path); err == nil && !utf8.ValidString(whole) {
+		return "", &regrade.Error{Kind: regrade.User, Tried: "run in", On: strconv.QuoteToASCII(whole), Why: errors.New("its path is not UTF-8, as a record's must be"), Do: "name another directory with --run-dir"}
 	}
 	if c.Bool("resume") {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {

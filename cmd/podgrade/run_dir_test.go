@@ -44,6 +44,13 @@ func TestARunDirectoryHoldsNothingElse(t *testing.T) {
 	if _, err := made("--run-dir", dir); regrade.KindOf(err) != regrade.User || !strings.Contains(err.Error(), "task.yaml") {
 		t.Errorf("beside a task file: %v", err)
 	}
+	odd := filepath.Join(dir, "a\xffb")
+	if _, err := made("--run-dir", odd); regrade.KindOf(err) != regrade.User || !strings.Contains(err.Error(), `a\xffb": its path is not UTF-8`) {
+		t.Errorf("a name that is not UTF-8: %v", err)
+	}
+	if _, err := os.Stat(odd); err == nil {
+		t.Error("it was made")
+	}
 	for _, args := range [][]string{{"--run-dir", filepath.Join(dir, "r")}, {"--run-dir", filepath.Join(dir, "r")}, nil} {
 		if _, err := made(args...); err != nil {
 			t.Errorf("%q: %v", args, err)

@@ -112,6 +112,8 @@ type Program struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"`
 	Version string `json:"version"` // 1.8.1
+	// Late: how long its version was waited for, in vain.
+	Late string `json:"late,omitempty"`
 }
 
 // Podman is the Podman of this user.

@@ -57,6 +57,9 @@ func judgeRuntime(f Facts) Finding {
 	case len(found) == 0:
 		return Finding{Status: Broken, Found: "neither crun nor runc is in PATH", Means: "nothing can start a cell",
 			Do: []string{install(f.System, "crun")}}
+	case f.Runtimes[0].Late != "":
+		return Finding{Status: Degraded, Found: f.Runtimes[0].Path + " gave no answer for " + f.Runtimes[0].Late, Means: "it is what starts cells: the host is busy, or it hangs",
+			Do: []string{f.Runtimes[0].Path + " --version # and run podgrade doctor again"}}
 	case f.Runtimes[0].Version == "":
 		return Finding{Status: Broken, Found: f.Runtimes[0].Path + " prints no version", Means: "it is what starts cells, and does not start itself",
 			Do: []string{f.Runtimes[0].Path + " --version # and mend what it says"}}

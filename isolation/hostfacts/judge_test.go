@@ -88,6 +88,7 @@ func TestEachFactCounts(t *testing.T) {
 		{"a Podman that fails", func(f *Facts) { f.Podman.Problem = "database is locked" }, "podman", Broken, "podman info"},
 		{"only runc", func(f *Facts) { f.Runtimes = f.Runtimes[1:] }, "runtime", Degraded, "install crun"},
 		{"a runtime that does not start", func(f *Facts) { f.Runtimes[0].Version = "" }, "runtime", Broken, "crun --version"},
+		{"a runtime that does not answer", func(f *Facts) { f.Runtimes[0].Version, f.Runtimes[0].Late = "", "20s" }, "runtime", Degraded, "crun --version"},
 		{"no runtime", func(f *Facts) { f.Runtimes = nil }, "runtime", Broken, "install crun"},
 		{"vfs", func(f *Facts) { f.Podman.Driver = "vfs" }, "storage driver", Degraded, "podman system reset"},
 		{"fuse-overlayfs", func(f *Facts) { f.Podman.MountProgram = "/usr/bin/fuse-overlayfs" }, "storage driver", Broken, "mount_program"},

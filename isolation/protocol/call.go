@@ -36,7 +36,7 @@ func (c Call) MarshalJSON() ([]byte, error) {
 	type plain Call
 	p := plain(c)
 	p.Tool, p.Argv, p.Fault = escape(c.Tool), escapeAll(c.Argv), escape(c.Fault)
-	return json.Marshal(p)
+	return marshal(p)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -61,7 +61,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	type plain Reply
 	p := plain(r)
 	p.Stdout, p.Stderr, p.Line, p.Log = escape(r.Stdout), escape(r.Stderr), escape(r.Line), escape(r.Log)
-	return json.Marshal(p)
+	return marshal(p)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

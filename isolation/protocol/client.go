@@ -155,6 +155,21 @@ func (c *Client) Do(ctx context.Context, q Request, sinks Sinks) (Answer, error)
 	return c.Feed(ctx, q, nil, sinks)
 }
 
+// ErrEnvironment: a command was not sent for its environment, which whoever wrote the
+// command did not choose.
+var ErrEnvironment = errors.New("the environment of a command is too large")
+
+// tooLarge answers a request that fits no frame: as the kernel answers a command line
+// of that size, unless it is the environment that takes most of it.
+func tooLarge(q Request, why error) (Answer, error) {
+	if q.Run != nil {
+		if environment, err := marshal(q.Run.Env); err != nil || len(environment) > MaxFrame/2 {
+			return Answer{}, errors.Join(fmt.Errorf("%w: %d bytes, the limit is %d", ErrEnvironment, len(environment), MaxFrame/2), err)
+		}
+	}
+	return Answer{ID: q.ID, Failure: &Failure{Kind: TooLarge, Message: fmt.Sprintf("a %s request of that size: %v", q.Op, why)}}, nil
+}
+
 // Feed is Do for a request with input, which is read to its end; nil: there is
 // none. After Feed returned it is not read any more. An input that can be closed
 // is closed once there is an answer, which must end a read that waits.
@@ -170,7 +185,7 @@ func (c *Client) Feed(ctx context.Context, q Request, input io.Reader, sinks Sin
 	if err := c.send(ctx, KindRequest, q); err != nil {
 		c.forget(id, err)
 		if errors.Is(err, errTooLarge) { // the cell was not asked, and is well
-			return Answer{ID: id, Failure: &Failure{Kind: TooLarge, Message: fmt.Sprintf("a %s request of that size: %v", q.Op, err)}}, nil
+			return tooLarge(q, err)
 		}
 		return Answer{}, err
 	}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,7 +15,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	type plain Run
 	p := plain(r)
 	p.Argv, p.Env, p.Dir = escapeAll(r.Argv), escapeAll(r.Env), escape(r.Dir)
-	return json.Marshal(p)
+	return marshal(p)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -41,7 +42,7 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	type plain Path
 	q := plain(p)
 	q.Base, q.Name = escape(p.Base), escape(p.Name)
-	return json.Marshal(q)
+	return marshal(q)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -74,7 +75,7 @@ func (p Put) MarshalJSON() ([]byte, error) {
 	if !p.ModTime.IsZero() {
 		plain.ModTime = &[2]int64{p.ModTime.Unix(), int64(p.ModTime.Nanosecond())}
 	}
-	return json.Marshal(plain)
+	return marshal(plain)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -98,7 +99,7 @@ func (p Process) MarshalJSON() ([]byte, error) {
 	type plain Process
 	q := plain(p)
 	q.Name, q.Command = escape(p.Name), escape(p.Command)
-	return json.Marshal(q)
+	return marshal(q)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -131,7 +132,7 @@ func (f File) MarshalJSON() ([]byte, error) {
 	p := plainFile{File: noMethods(f), ModTime: [2]int64{f.ModTime.Unix(), int64(f.ModTime.Nanosecond())}}
 	p.File.Name, p.File.Path = escape(f.Name), escape(f.Path)
 	p.File.ModTime = time.Time{}
-	return json.Marshal(p)
+	return marshal(p)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -220,9 +221,18 @@ func ParseAnswer(payload []byte) (Answer, error) {
 
 // WriteJSON writes one frame whose payload is the JSON form of message.
 func (w *Writer) WriteJSON(kind Kind, message any) error {
-	data, err := json.Marshal(message)
+	data, err := marshal(message)
 	if err != nil {
 		return fmt.Errorf("%w: a %T cannot be written: %v", ErrFrame, message, err)
 	}
 	return w.Write(kind, data)
+}
+
+// marshal makes JSON that is for no page of HTML: < takes one byte and not six.
+func marshal(message any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(message)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }

@@ -25,5 +25,5 @@ func join(args []string) error {
 			return fmt.Errorf("enter a control group: %w", err)
 		}
 	}
-	return syscall.Exec(args[1], args[1:], os.Environ())
+	return fmt.Errorf("start %s: %w", args[1], syscall.Exec(args[1], args[1:], os.Environ()))
 }
