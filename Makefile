@@ -39,7 +39,7 @@ endif
 HOSTILE  := $(notdir $(patsubst %/,%,$(dir $(wildcard isolation/testdata/*/main.go))))
 
 .PHONY: goflags build build-test test test-unified lint demo bench cover fuzz soak install clean \
-	test-here demo-here bench-here cover-here soak-here
+	test-user test-root test-here demo-here bench-here cover-here soak-here
 
 ## Building
 
@@ -81,16 +81,20 @@ test demo bench cover soak:
 	.ci/prepare $(if $(filter demo,$@),demo,test)
 	.ci/tree $(MAKE) --no-print-directory OUT=$(BUILD) $@-here
 
+# The tests of root run beside the user's.
+test-here: build-test
+	$(MAKE) -k -j 2 --no-print-directory OUT=$(OUT) test-user $(if $(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),test-root)
+
 # Three packages at a time: tests of cells wait for something much of theirs. Lint
 # is what vets: to vet once more here would be a sixth of all. Without what only a
 # debugger reads, the test programs are linked in half the time.
-test-here: build-test
+test-user:
 	$(GO) test $(SMALL) -count=1 -p 3 -vet=off -timeout 30m $(if $(SKIP),-skip '$(SKIP)') $(if $(RUN),-run '$(RUN)') $(EXEC) \
 		$(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
-ifneq ($(and $(EXEC),$(or $(ROOTS),$(filter ./...,$(PACKAGES)))),)
-	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
+
+test-root:
+	PODGRADE_TEST_USER=root $(GO) test $(SMALL) -count=1 -p 1 -vet=off $(EXEC) $(ASROOT) -run '^TestAsRoot' ./isolation ./cmd/podgrade
 	PODGRADE_TEST_USER=podgrade-large $(GO) test $(SMALL) -count=1 -vet=off $(EXEC) -run '^TestUsersAndCapabilitiesAreTheSameOnBothEngines$$' ./isolation
-endif
 
 demo-here: build-test
 	$(ASUSER) tasks/examples/demo.sh $(BUILD)

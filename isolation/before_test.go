@@ -15,6 +15,7 @@ import (
 // What a task changed before its agent started is a layer of its own, and the
 // cell goes on as if nothing had been.
 func TestAStateLayerOfBeforeTheAgent(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run(engine, func(t *testing.T) {
 			o := executeOrder(t, as(t, ""))
@@ -78,6 +79,7 @@ func TestAStateThatIsOnlyLookedAt(t *testing.T) {
 // While a layer is made nothing in the cell writes; afterwards what ran runs on,
 // and what was stopped is still stopped.
 func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run(engine, func(t *testing.T) {
 			o := executeOrder(t, as(t, ""))
@@ -104,6 +106,7 @@ func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
 // A row that worked inside its image is graded on the state of before its agent
 // with what was captured laid over.
 func TestACaptureIsLaidOverTheStateOfBefore(t *testing.T) {
+	t.Parallel()
 	o := workOrder(t, "grader")
 	capture := t.TempDir()
 	c := openOn(t, host(t), o)
@@ -242,6 +245,7 @@ func TestAnEditOfHostsIsKept(t *testing.T) {
 
 // A socket is nobody's when its process has ended.
 func TestASocketIsSaidNotToBeCarried(t *testing.T) {
+	t.Parallel()
 	o := executeOrder(t, image(t, testimages.Debian()))
 	c := openOn(t, host(t), o)
 	if got := run(t, c, time.Minute, "/usr/bin/python3", "-c", `import socket; socket.socket(socket.AF_UNIX).bind("/run/s")`); got.Code != 0 {

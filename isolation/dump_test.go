@@ -78,6 +78,7 @@ func TestBothEnginesGiveTheSameSurroundings(t *testing.T) {
 
 // TestTheDumpShowsWhatDiffers: a dump that saw nothing would be equal too.
 func TestTheDumpShowsWhatDiffers(t *testing.T) {
+	t.Parallel()
 	sealed := dump(t, isolation.EngineBundle, as(t, ""), nil)
 	for fact, other := range map[string]string{
 		"capabilities: ":    dump(t, isolation.EnginePodman, as(t, ""), withDockerCapabilities),

@@ -41,6 +41,7 @@ func TestAnImageThatIsNotThereIsSaidToBeMissing(t *testing.T) {
 
 // Nothing that a record says is taken for an option of Podman.
 func TestAReferenceThatCannotBeANameIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "-", "--help", "-f"} {
 		if _, err := host(t).Image(ctx(t), name); faultKind(err) != isolation.Refusal {
 			t.Errorf("looking up %q: %v", name, err)

@@ -152,6 +152,7 @@ func TestAHolderThatIsHalfMadeIsRemoved(t *testing.T) {
 // killed, and so does the runtime of a cell this cell. That is nobody's result,
 // and podgrade can start again.
 func TestAKilledWorkerIsInfrastructure(t *testing.T) {
+	t.Parallel()
 	for name, victim := range map[string]func(scratch string) *os.Process{
 		"outer worker": func(scratch string) *os.Process { return named(scratch, "podgrade-worker")[0] },
 		"inner worker": func(scratch string) *os.Process { return named(scratch, "podgrade-worker")[1] },

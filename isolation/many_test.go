@@ -13,6 +13,7 @@ import (
 // Cells are made side by side, all verified, each with its own workspace and
 // root.
 func TestFourCellsAtATime(t *testing.T) {
+	t.Parallel()
 	h := host(t)
 	images := []isolation.Image{as(t, ""), as(t, "1000")}
 	var wait sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 // A scratch directory may have any name: what options of mounts, lists and
 // programs are separated by is in this one.
 func TestTheScratchMayHaveAnyName(t *testing.T) {
+	t.Parallel()
 	i := as(t, "1000")
 	o := options(t)
 	o.Scratch = filepath.Join(o.Scratch, "a: b,c=d%e\\f\"g")

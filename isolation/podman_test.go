@@ -67,6 +67,7 @@ func TestCellSaysWhichEngineMadeItAndWhy(t *testing.T) {
 }
 
 func TestUsersAndCapabilitiesAreTheSameOnBothEngines(t *testing.T) {
+	t.Parallel()
 	docker, err := oci.CapabilityMask(oci.DockerCapabilities())
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +102,7 @@ func TestUsersAndCapabilitiesAreTheSameOnBothEngines(t *testing.T) {
 }
 
 func TestATimeoutEndsEverythingOnBothEngines(t *testing.T) {
+	t.Parallel()
 	overEngines(t, func(t *testing.T, engine string) {
 		cell := onEngine(t, engine, as(t, ""), withDockerCapabilities)
 		got := run(t, cell, time.Second, "/bin/sh", "-c", "trap '' TERM; setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" & while :; do sleep 1; done")
@@ -134,6 +136,7 @@ func TestACellIsMadeAgainOnTheSameViews(t *testing.T) {
 }
 
 func TestOutputOfAnySizeArrivesWhole(t *testing.T) {
+	t.Parallel()
 	overEngines(t, func(t *testing.T, engine string) {
 		cell := onEngine(t, engine, as(t, ""), nil)
 		got := sh(t, cell, "head -c 20000000 /dev/zero | tr '\\0' x; head -c 3000 /dev/zero | tr '\\0' y >&2")

@@ -34,6 +34,7 @@ func overPlaces(t *testing.T, test func(t *testing.T, c isolation.Cell)) {
 }
 
 func TestACommandReadsItsStandardInput(t *testing.T) {
+	t.Parallel()
 	overPlaces(t, func(t *testing.T, c isolation.Cell) {
 		var out strings.Builder
 		command := isolation.Command{Argv: []string{"/bin/sh", "-c", "cat"}, Env: testEnv, Dir: "/", Timeout: time.Minute, Stdout: &out, Stdin: []byte(strings.Repeat("\x00\xffline\n", isolation.MaxStdin/7))}
@@ -49,6 +50,7 @@ func TestACommandReadsItsStandardInput(t *testing.T) {
 }
 
 func TestWhatIsPutBelongsToTheImagesUser(t *testing.T) {
+	t.Parallel()
 	overPlaces(t, func(t *testing.T, c isolation.Cell) {
 		base := c.Places().Workspace
 		put := func(name string, entry isolation.Entry, content string) {
@@ -149,6 +151,7 @@ func TestEndingProcessesSaysWhichWereAlive(t *testing.T) {
 // Ports are told with the process that holds them, or by themselves where the
 // process hides, or sent them on their way to another.
 func TestEndingProcessesSaysTheirPorts(t *testing.T) {
+	t.Parallel()
 	overEngines(t, func(t *testing.T, engine string) {
 		for _, how := range []string{"", "hide", "pass"} {
 			c := onEngine(t, engine, as(t, "1000"), func(o *isolation.Order) { withAttack(t)(o); withDockerCapabilities(o) })

@@ -40,6 +40,7 @@ func TestACellHasExactlyTheCapabilitiesAskedFor(t *testing.T) {
 // and a /proc/sys that cannot be written: so is a sealed cell, and one as `driver:
 // docker` has it, as root and as another user, of both engines.
 func TestACellSeenFromInside(t *testing.T) {
+	t.Parallel()
 	overEngines(t, func(t *testing.T, engine string) {
 		for _, kind := range cellsToAttack {
 			t.Run(kind.name, func(t *testing.T) { seenFromInside(t, onEngine(t, engine, as(t, kind.user), kind.change)) })

@@ -39,6 +39,7 @@ func withInit(t *testing.T, change func(program []byte) []byte) isolation.Option
 // A supervisor that cannot start, or is none, is one clear error, soon, and
 // nothing of the cell is left.
 func TestASupervisorThatCannotStartIsOneClearError(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		change func([]byte) []byte
 		words  []string

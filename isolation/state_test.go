@@ -134,6 +134,7 @@ func TestAUsersStateIsItsOwn(t *testing.T) {
 // The users of the image are those of the pinned image, whatever the agent did
 // to its files.
 func TestAStateLayerNamesNoUsers(t *testing.T) {
+	t.Parallel()
 	i := built(t, "localhost/podgrade-test/built:open-passwd", "RUN chmod 666 /etc/passwd\nUSER grader\n", map[string]string{})
 	o := executeOrder(t, i)
 	c := openOn(t, host(t), o)

@@ -52,6 +52,7 @@ func TestANamedUserHasItsGroups(t *testing.T) {
 }
 
 func TestEveryUserOfAnImageCanWork(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ user, ids string }{
 		{"", "0 0 0"}, {"root", "0 0 0"}, {"1000", "1000 1000 1000"}, {"65532:65532", "65532 65532 65532"}, {"grader", "1000 1000 1000"},
 		{"1000:0", "1000 0 0"}, {"4242", "4242 0 0"}, {"grader:nogroup", "1000 65534 65534"}, {"65535:65535", "65535 65535 65535"},
@@ -79,6 +80,7 @@ func TestHomeIsTheUsersOwnWhereItCanBe(t *testing.T) {
 }
 
 func TestDebianWorksAsRootAndAsItsUser(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		image testimages.Image
 		ids   string
@@ -95,6 +97,7 @@ func TestDebianWorksAsRootAndAsItsUser(t *testing.T) {
 // A user that is not in the image, or above what the caller's namespace maps,
 // is refused in words, and nothing is left of the attempt.
 func TestUsersThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
 	for user, words := range map[string][]string{
 		"4000000":      {"id 4000000", "/etc/subuid"},
 		"1000:4000000": {"id 4000000", "/etc/subuid"},
@@ -122,6 +125,7 @@ func TestUsersThatCannotBeAreRefused(t *testing.T) {
 // Files are found in an image that has no program at all, and what cannot be
 // run says so.
 func TestAnImageWithoutProgramsAnswersQuestionsAboutFiles(t *testing.T) {
+	t.Parallel()
 	for _, i := range []testimages.Image{testimages.Empty(), testimages.Bare(testimages.BusyboxPath)} {
 		t.Run(i.Reference, func(t *testing.T) {
 			c := open(t, image(t, i), nil)

@@ -47,6 +47,7 @@ func checkView(t *testing.T, c isolation.Cell, kind, reason string) {
 }
 
 func TestAutoCopiesSmallTreesAndOverlaysLargeOnes(t *testing.T) {
+	t.Parallel()
 	small := onView(t, as(t, ""), order(t, as(t, "")).Workspace, isolation.ViewAuto)
 	checkView(t, small, isolation.ViewCopy, "of this size")
 	dir, heavy := largeTree(t), t.TempDir()
@@ -137,6 +138,7 @@ func TestHiddenDirectoriesAreHiddenInEveryView(t *testing.T) {
 // In an overlay, too, the root of the workspace and what lies in it are the
 // image user's, with the modes and times of the tree.
 func TestAnOverlayHasTheModesAndTimesOfTheTree(t *testing.T) {
+	t.Parallel()
 	dir := plainTree(t)
 	must(t, os.Chmod(dir, 0o750|os.ModeSetgid))
 	must(t, unix.Setxattr(dir+"/plain", "user.colour", []byte("blue"), 0))

@@ -124,6 +124,7 @@ func TestACaptureIsLaidOverTheImage(t *testing.T) {
 
 // A working directory that the image has not is made for its user.
 func TestAWorkingDirectoryIsMade(t *testing.T) {
+	t.Parallel()
 	o := workOrder(t, "grader")
 	o.WorkingDir = "/srv/new/here"
 	c := openOn(t, host(t), o)

@@ -153,6 +153,7 @@ func (e *evidence) content(name string, st *unix.Stat_t) []byte {
 // to write, and afterwards the tree on the host is as it was, whoever the
 // image's user is and whatever private view the cell has.
 func TestEvidenceIsReadAndWrittenAndNeverChanged(t *testing.T) {
+	t.Parallel()
 	copied, overlaid := newEvidence(t), newPlainEvidence(t)
 	for _, test := range []struct {
 		user, id, view string
