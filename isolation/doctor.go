@@ -197,6 +197,8 @@ func (h *Host) askPodman(ctx context.Context, f *hostfacts.Facts) {
 		f.Podman.Silent = trialGrace.String()
 	case err != nil:
 		f.Podman.Problem = cause(err)
+	case code != 0 && remotePodman(said):
+		f.Podman.Remote = true
 	case code != 0:
 		f.Podman.Problem = cmp.Or(said, fmt.Sprintf("podman info ended with exit code %d, without a word", code))
 	default:

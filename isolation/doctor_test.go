@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +119,23 @@ func TestDoctorFindsABrokenInstallation(t *testing.T) {
 	o.Libexec = t.TempDir()
 	if got := status(t, facts(t, o), "installation"); got != hostfacts.Broken {
 		t.Errorf("installation is %s", got)
+	}
+}
+
+// A Podman that is told to be a client of another one has no images, and says nothing
+// that would lead anybody to the setting.
+func TestDoctorFindsAPodmanThatIsAClient(t *testing.T) {
+	settings := filepath.Join(t.TempDir(), "containers.conf")
+	must(t, os.WriteFile(settings, []byte("[engine]\nremote = true\n"), 0o600))
+	t.Setenv("CONTAINERS_CONF", settings)
+	o := options(t)
+	f := facts(t, o)
+	if got := status(t, f, "podman"); got != hostfacts.Broken || !f.Podman.Remote {
+		t.Errorf("podman is %s: %+v", got, f.Podman)
+	}
+	h := start(t, o)
+	defer func() { must(t, h.Close()) }()
+	if _, err := h.Images(ctx(t), true); err == nil || !strings.Contains(err.Error(), "remote = true") {
+		t.Errorf("the list of images: %v", err)
 	}
 }

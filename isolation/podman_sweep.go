@@ -54,8 +54,14 @@ func (h *Host) podmanSays(ctx context.Context, args ...string) (string, error) {
 // podmanFailed is why a command of Podman's failed; one that the kernel ended said
 // nothing.
 func podmanFailed(said string, code int) error {
-	if said == "" {
+	switch {
+	case said == "":
 		return fmt.Errorf("podman said nothing, and ended with exit code %d", code)
+	case remotePodman(said):
+		return errors.New("it is the client of another Podman: `remote = true` in containers.conf, or podman-remote under its name")
 	}
 	return errors.New("podman said: " + said)
 }
+
+// remotePodman tells whether what Podman said means that it does nothing itself.
+func remotePodman(said string) bool { return strings.Contains(said, "unknown flag: "+cgroupManager) }

@@ -117,11 +117,14 @@ func (ordinary) podman(ctx context.Context, h *Host, argv []string, stdin *os.Fi
 	return h.execInside(ctx, argv, h.podmanEnv(), stdin, stdout, stderr)
 }
 
+// cgroupManager is an option that a Podman has, and a mere client of one has not.
+const cgroupManager = "--cgroup-manager"
+
 // insideArgs are the arguments of Podman inside the worker's namespaces. The
 // user's systemd, which Podman asks for control groups where there is one, would
 // take the process numbers of those namespaces for its own.
 func insideArgs(argv []string) []string {
-	return slices.Insert(slices.Clone(argv), 1, "--cgroup-manager=cgroupfs")
+	return slices.Insert(slices.Clone(argv), 1, cgroupManager+"=cgroupfs")
 }
 
 func (ordinary) image(context.Context, *cell, *worker.Root) ([]*os.File, error) { return nil, nil }

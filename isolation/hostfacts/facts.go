@@ -123,6 +123,8 @@ type Podman struct {
 	// MountProgram: another program than the kernel mounts its overlays.
 	MountProgram string `json:"mount_program"`
 	Problem      string `json:"problem,omitempty"` // `podman info` failed
+	// Remote: it is the client of another Podman, which may be another host's.
+	Remote bool `json:"remote,omitempty"`
 	// Silent: how long `podman info` was waited for, in vain.
 	Silent string `json:"silent,omitempty"`
 }

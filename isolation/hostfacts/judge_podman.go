@@ -20,6 +20,10 @@ func judgePodman(f Facts) Finding {
 		return Finding{Status: Broken, Found: found + ": " + p.Problem, Means: "there is no image store",
 			Do: []string{"podman info # and mend what it says"}}
 	}
+	if p.Remote {
+		return Finding{Status: Broken, Found: found + " is the client of another Podman", Means: "cells are made of this host's images, by its own Podman",
+			Do: []string{"take `remote = true` out of containers.conf (in ~/.config/containers, /etc/containers or where CONTAINERS_CONF points); where podman is podman-remote: " + install(f.System, "podman")}}
+	}
 	if p.Silent != "" {
 		return Finding{Status: Degraded, Found: found + ": podman info gave no answer for " + p.Silent,
 			Means: "this host is busy, or another Podman holds a lock of the store: nothing is known of it, and cells start late or not at all",

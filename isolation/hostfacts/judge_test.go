@@ -85,6 +85,7 @@ func TestEachFactCounts(t *testing.T) {
 		{"old Podman", func(f *Facts) { f.Podman.Version = "3.4.4" }, "podman", Degraded, "4.3.1"},
 		{"a Podman that does not answer", func(f *Facts) { f.Podman.Silent, f.Podman.Driver = "20s", "" }, "podman", Degraded, "podman info"},
 		{"a store that nobody told of", func(f *Facts) { f.Podman.Silent, f.Podman.Driver = "20s", "" }, "storage driver", Unknown, "run podgrade doctor again"},
+		{"the client of another Podman", func(f *Facts) { f.Podman.Remote, f.Podman.Driver = true, "" }, "podman", Broken, "remote = true"},
 		{"a Podman that fails", func(f *Facts) { f.Podman.Problem = "database is locked" }, "podman", Broken, "podman info"},
 		{"only runc", func(f *Facts) { f.Runtimes = f.Runtimes[1:] }, "runtime", Degraded, "install crun"},
 		{"a runtime that does not start", func(f *Facts) { f.Runtimes[0].Version = "" }, "runtime", Broken, "crun --version"},
