@@ -287,7 +287,11 @@ func (c *cell) lost(client *protocol.Client, err error) error {
 	case said != "":
 		why = fmt.Errorf("%w: %s", why, said)
 	}
-	return &Fault{Tried: "use the cell", On: "of " + c.order.Image.Pin.String(), Why: why, Do: "the row is unchanged: grade it again"}
+	do := "the row is unchanged: grade it again"
+	if c.order.Create {
+		do = "execute the row again"
+	}
+	return &Fault{Tried: "use the cell", On: "of " + c.order.Image.Pin.String(), Why: why, Do: do}
 }
 
 func (h *Host) gone() bool {

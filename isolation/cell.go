@@ -228,14 +228,19 @@ type Exit struct {
 
 // Made is what was really made for a cell, for the record's cell file.
 type Made struct {
-	Engine        string             `json:"engine"`
-	EngineReason  string             `json:"engine_reason"`
-	Runtime       string             `json:"runtime"` // name and version
-	Pin           oci.Pin            `json:"pin"`
-	Spec          *specs.Spec        `json:"spec,omitempty"` // nil on the host
-	SpecSHA256    string             `json:"spec_sha256,omitempty"`
-	Verified      bool               `json:"verified"` // the started cell was compared with its specification
-	View          View               `json:"workspace_view"`
+	Engine       string      `json:"engine"`
+	EngineReason string      `json:"engine_reason"`
+	Runtime      string      `json:"runtime"` // name and version
+	Pin          oci.Pin     `json:"pin"`
+	Spec         *specs.Spec `json:"spec,omitempty"` // nil on the host
+	SpecSHA256   string      `json:"spec_sha256,omitempty"`
+	Verified     bool        `json:"verified"` // the started cell was compared with its specification
+	View         View        `json:"workspace_view"`
+	// TaskDirDigest and ReferenceDigest are of what the cell shows of both; "": it has
+	// none.
+	TaskDirDigest   string `json:"task_dir_digest,omitempty"`
+	ReferenceDigest string `json:"reference_digest,omitempty"`
+
 	HostIDs       *oci.HostIDs       `json:"host_ids,omitempty"` // of root's cells; nil: the caller's own and its subordinate ones
 	Network       string             `json:"network,omitempty"`  // program that serves it; "": the cell is sealed
 	LimitsAsked   oci.Limits         `json:"limits_asked"`

@@ -47,7 +47,7 @@ type groupFacts struct {
 func (f groupFacts) notDelegated() string {
 	switch {
 	case !f.Version2:
-		return "this host has no control groups of version 2 alone"
+		return notUnified
 	case !f.Writable:
 		return "podgrade's control group is not delegated to this user"
 	case f.Others > 0:
@@ -412,3 +412,7 @@ func removeGroup(dir string) error {
 		}
 	}
 }
+
+// notUnified is why a host has no control groups that podgrade could take over. A
+// group of its own does not change that.
+const notUnified = "this host has no control groups of version 2 alone"

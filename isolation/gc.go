@@ -33,6 +33,7 @@ const (
 	LeftoverRun       = "run"       // directory of a podgrade in the scratch
 	LeftoverWorkspace = "workspace" // directory of a row that is still an image user's
 	LeftoverHolder    = "holder"    // container that kept an image from being pruned
+	LeftoverCell      = "cell"      // container of the Podman engine
 )
 
 // Swept is what a sweep found.
@@ -70,9 +71,9 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 	}
 	defer func() { err = errors.Join(err, h.leave()) }()
 	swept = Swept{Scratch: h.options.Scratch, Left: []Leftover{}}
-	var holders []Leftover
-	if h.podman != "" { // before the runs, which take their holders along
-		holders, err = h.deadHolders(ctx)
+	var containers []Leftover
+	if h.podman != "" { // before the runs, which take theirs along
+		containers, err = h.deadContainers(ctx)
 	}
 	for _, dead := range deadRuns(h.options.Scratch) {
 		left := dead.leftovers()
@@ -86,9 +87,9 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 		swept.Left = append(swept.Left, left...)
 	}
 	swept.Living = h.living()
-	for _, l := range holders {
+	for _, l := range containers {
 		if !dryRun {
-			l.done(h.removeHolder(ctx, l.Name))
+			l.done(h.removeContainer(ctx, l.Name))
 		}
 		swept.Left = append(swept.Left, l)
 	}
@@ -174,42 +175,59 @@ func (r *run) leftover() Leftover {
 	return l
 }
 
-// holderState is the part of `podman ps` that we use.
-type holderState struct {
+// containerState is the part of `podman ps` that we use.
+type containerState struct {
 	ID      string            `json:"Id"`
 	Labels  map[string]string `json:"Labels"`
 	Created int64             `json:"Created"` // seconds since 1970
 }
 
-// deadHolders are the holders whose podgrade is gone.
-func (h *Host) deadHolders(ctx context.Context) ([]Leftover, error) {
-	out, said, code, err := h.runPodman(ctx, "ps", "--all", "--filter", "label="+labelHolder, "--format", "json")
+// deadContainers are the containers whose podgrade is gone: the holders, and the cells
+// of which no run directory has a note any more, because it is gone too.
+func (h *Host) deadContainers(ctx context.Context) ([]Leftover, error) {
+	const tried = "list podgrade's containers"
+	out, said, code, err := h.runPodman(ctx, "ps", "--all", "--filter", "name=^podgrade-", "--format", "json")
 	if err == nil && code != 0 {
-		err = &Fault{Tried: "list the holders of images", Why: podmanFailed(said, code), Do: "see what `podgrade doctor` says"}
+		err = &Fault{Tried: tried, Why: podmanFailed(said, code), Do: "see what `podgrade doctor` says"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	var all []holderState
+	var all []containerState
 	if err := json.Unmarshal(out, &all); err != nil {
-		return nil, &Fault{Tried: "list the holders of images", Why: fmt.Errorf("read podman's answer: %w", err)}
+		return nil, &Fault{Tried: tried, Why: fmt.Errorf("read podman's answer: %w", err)}
 	}
 	boot, err := process.BootID()
 	if err != nil {
-		return nil, &Fault{Tried: "list the holders of images", Why: err}
+		return nil, &Fault{Tried: tried, Why: err}
 	}
 	var dead []Leftover
 	for _, c := range all {
-		owner, err := process.Parse(c.Labels[labelHolder])
+		l := Leftover{Kind: LeftoverHolder, Name: c.ID, Made: time.Unix(c.Created, 0).UTC()}
+		label := c.Labels[labelHolder]
+		if cell := c.Labels[labelCell]; cell != "" {
+			if _, err := os.Lstat(c.Labels[labelRun]); !errors.Is(err, os.ErrNotExist) {
+				continue // whoever sweeps that directory removes it
+			}
+			l.Kind, label = LeftoverCell, cell
+		}
+		owner, err := process.Parse(label)
 		if err != nil || owner.Lives(boot) {
 			continue // what we do not understand, another version may
 		}
-		dead = append(dead, Leftover{Kind: LeftoverHolder, Name: c.ID, PID: owner.PID, Made: time.Unix(c.Created, 0).UTC()})
+		l.PID = owner.PID
+		dead = append(dead, l)
 	}
 	return dead, nil
 }
 
-func (h *Host) removeHolder(ctx context.Context, id string) error {
-	_, err := h.podmanSays(ctx, "rm", "--force", "--ignore", "--time=0", "--", id)
+// removeContainer removes a container; when its processes ended with its podgrade,
+// Podman finds out about that in a first attempt that fails.
+func (h *Host) removeContainer(ctx context.Context, id string) error {
+	args := []string{"rm", "--force", "--ignore", "--time=0", "--", id}
+	_, err := h.podmanSays(ctx, args...)
+	if err != nil {
+		_, err = h.podmanSays(ctx, args...)
+	}
 	return err
 }

@@ -251,3 +251,31 @@ func removeTree(t *testing.T, o isolation.Options, dir string) {
 		t.Errorf("left: %v (%v)", left, err)
 	}
 }
+
+// A scratch may be gone after a reboot, or by somebody's hand: what was noted there of
+// containers is found by their labels.
+func TestGCRemovesContainersWhoseScratchIsGone(t *testing.T) {
+	i := image(t, testimages.BusyboxAs("1000"))
+	gone, other := options(t), options(t)
+	v := startVictimOn(t, isolation.EnginePodman, gone.Scratch, i)
+	if swept := sweep(t, other, false); len(swept.Left) > 0 {
+		t.Errorf("of a living one: %+v", swept.Left)
+	}
+	v.kill()
+	must(t, isolation.RemoveTree(ctx(t), other, openDir(t, gone.Scratch)))
+	for _, dryRun := range []bool{true, false} {
+		kinds := map[string]int{}
+		for _, l := range sweep(t, other, dryRun).Left {
+			kinds[l.Kind]++
+			if l.PID != v.process.Process.Pid || l.Removed == dryRun || l.Problem != "" {
+				t.Errorf("%+v", l)
+			}
+		}
+		if len(kinds) != 2 || kinds[isolation.LeftoverCell] != 1 || kinds[isolation.LeftoverHolder] != 1 {
+			t.Errorf("found %v", kinds)
+		}
+	}
+	if swept := sweep(t, other, false); len(swept.Left) > 0 {
+		t.Errorf("left: %+v", swept.Left)
+	}
+}

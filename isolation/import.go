@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -237,7 +238,32 @@ func (b *BuildOrder) check() error {
 	case !info.Mode().IsRegular():
 		return refuse("from the Containerfile "+b.Containerfile, errors.New("it is no regular file"), "name a file")
 	}
+	if err := linesFit(b.Containerfile); err != nil {
+		return refuse("from the Containerfile "+b.Containerfile, err, "write it in several lines, each but the last with a backslash at its end")
+	}
 	// The bindings would look for a relative path in the context.
 	b.Containerfile, err = filepath.Abs(b.Containerfile)
 	return err
+}
+
+// mostLine is what Podman reads of one line of a Containerfile, in bytes: it leaves out
+// the rest of the file from a longer one on, and says nothing (seen with 4.3.1).
+const mostLine = 64 << 10
+
+// linesFit refuses a Containerfile of which Podman would read the beginning only.
+func linesFit(containerfile string) error {
+	file, err := os.Open(containerfile)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, mostLine)
+	n := 1
+	for ; lines.Scan(); n++ {
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d has %d bytes or more, and Podman would leave it out with all that follows", n, mostLine)
+	}
+	return lines.Err()
 }

@@ -170,6 +170,10 @@ func TestABuildNamesWhatItLacks(t *testing.T) {
 	if err := os.WriteFile(file, []byte("FROM localhost/podgrade-test/nowhere:1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	long := filepath.Join(dir, "long")
+	if err := os.WriteFile(long, []byte("FROM scratch\nENV A="+strings.Repeat("x", 64<<10)+"\nENV B=lost\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	const reference = "localhost/podgrade-test/lacking:1"
 	for _, test := range []struct {
 		order isolation.BuildOrder
@@ -178,6 +182,7 @@ func TestABuildNamesWhatItLacks(t *testing.T) {
 	}{
 		{isolation.BuildOrder{Containerfile: "not/here", ContextDir: dir, Reference: reference}, []string{"from the Containerfile not/here: no such file"}, isolation.Refusal},
 		{isolation.BuildOrder{Containerfile: dir, ContextDir: dir, Reference: reference}, []string{dir, "no regular file"}, isolation.Refusal},
+		{isolation.BuildOrder{Containerfile: long, ContextDir: dir, Reference: reference}, []string{long, "line 2 has 65536 bytes or more", "backslash"}, isolation.Refusal},
 		{isolation.BuildOrder{Containerfile: file, ContextDir: dir + "/none", Reference: reference}, []string{dir + "/none: no such file"}, isolation.Refusal},
 		{isolation.BuildOrder{Containerfile: file, ContextDir: file, Reference: reference}, []string{file, "no directory"}, isolation.Refusal},
 		{isolation.BuildOrder{Containerfile: file, ContextDir: dir, Reference: "A B"}, []string{"name an image A B"}, isolation.Refusal},

@@ -116,7 +116,11 @@ func (c *cell) limitsFault() error {
 	if c.made.Engine != EngineHost {
 		on = "of " + c.order.Image.Pin.String()
 	}
+	do := "start podgrade in a control group of its own (" + c.host.privilege.scope() + " podgrade ...)"
+	if c.limitsWhy == notUnified {
+		do = "see what `podgrade doctor` says of control groups"
+	}
 	return &Fault{Kind: Refusal, Tried: "make a cell with the limits that the task asks for", On: on,
 		Why: fmt.Errorf("nothing enforces these for a whole cell: %s (%s)", strings.Join(missing, ", "), c.limitsWhy),
-		Do:  "start podgrade in a control group of its own (" + c.host.privilege.scope() + " podgrade ...), or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
+		Do:  do + ", or grade without --require-limits: the row is then stamped limits_not_enforced, and each command has its own limits as a floor"}
 }

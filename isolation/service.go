@@ -269,6 +269,9 @@ func (h *Host) Build(ctx context.Context, b BuildOrder) (oci.Pin, error) {
 	var said bytes.Buffer
 	out := io.MultiWriter(&cappedWriter{w: &said, left: 64 << 10}, orDiscard(b.Output))
 	id, err := s.api.once(ctx, libpod.Call{Build: &libpod.Build{Containerfile: b.Containerfile, ContextDir: b.ContextDir, Exclude: b.Exclude, Reference: b.Reference, Args: b.Args}}, nil, out)
+	if ctx.Err() != nil {
+		return oci.Pin{}, ctx.Err()
+	}
 	if err != nil {
 		if text := strings.TrimSpace(said.String()); b.Output == nil && text != "" {
 			err = fmt.Errorf("%w: %s", err, text)

@@ -78,8 +78,13 @@ func (c *cell) views(ctx context.Context) error {
 		}
 		c.viewPaths[v.name] = reply.Path
 		c.binds = append(c.binds, oci.Bind{Source: reply.Path, Destination: v.destination, ReadOnly: v.readOnly})
-		if !v.readOnly {
+		switch v.name {
+		case "workspace":
 			c.made.View = viewOf(*reply.View, *reply.Tree)
+		case "task-dir":
+			c.made.TaskDirDigest = reply.Tree.Digest
+		case "reference":
+			c.made.ReferenceDigest = reply.Tree.Digest
 		}
 	}
 	return nil

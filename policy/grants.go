@@ -188,10 +188,10 @@ func (t *terms) recordedImage(r Request) error {
 		}
 		t.about(Image, r.Pin.String(), reason, strings.Join([]string{r.Pin.Reference, r.Pin.ID, r.Pin.Digest}, "\x00"))
 		if t.state = r.State; t.state != "" {
-			t.add(StateLayer, t.state, "what an agent changed outside of its workspace lies over the image, as this host kept it")
+			t.add(StateLayer, t.state, "what an agent changed outside of its workspace lies over the image, as this host kept it or an archive brought it")
 		}
 		if t.cleanState = r.CleanState; t.cleanState != "" && t.cleanState != t.state {
-			t.add(StateLayer, t.cleanState, "what the task had changed before an agent worked lies over the image of the clean room, as this host kept it")
+			t.add(StateLayer, t.cleanState, "what the task had changed before an agent worked lies over the image of the clean room, as this host kept it or an archive brought it")
 		}
 	case docker.DockerfilePath != "":
 		return &Refusal{

@@ -2,6 +2,8 @@ package regrade
 
 import (
 	"fmt"
+	"strconv"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -27,6 +29,11 @@ func RowFindings(job Job, o ExecuteOptions, grade bool) []Finding {
 // rowProblems are the reasons that lie in the task.
 func rowProblems(job Job, o ExecuteOptions, grade bool) (found []Finding) {
 	file, task := job.Row.File.Path, job.Row.Task
+	for _, path := range []string{absolute(file), o.keyDir()} {
+		if !utf8.ValidString(path) {
+			found = add(found, Finding{File: file, Text: strconv.QuoteToASCII(path) + ": its path is not UTF-8, and no cell could be told of it"})
+		}
+	}
 	if grade {
 		found = add(found, criteriaProblems(file, task)...)
 	}
@@ -77,8 +84,24 @@ func setUpProblems(file string, task *tasks.Task) (found []Finding) {
 	if err != nil {
 		found = add(found, Finding{File: file, Key: "initial_prompt", Text: err.Error()})
 	}
+	if n := len(task.Agent.Command); n >= mostArgument {
+		found = add(found, Finding{File: file, Key: "agent.command", Text: fmt.Sprintf("it has %d bytes, and a program takes fewer than %d: put it into a file of the task directory", n, mostArgument)})
+	}
 	return found
 }
+
+// keyDir is the directory of the key that verdicts are signed with, which no cell may
+// show.
+func (o ExecuteOptions) keyDir() string {
+	if o.Grading == nil {
+		return keyDirOf(o.Keys)
+	}
+	return keyDirOf(o.Grading.Keys)
+}
+
+// mostArgument is what the kernel gives one argument of a program, in bytes, with the
+// one that ends it (execve(2), MAX_ARG_STRLEN).
+const mostArgument = 128 << 10
 
 // fitsStdin refuses a prompt that is more than a cell takes on standard input.
 func fitsStdin(start *agents.Start) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"podgrade/tasks/record"
 )
@@ -97,10 +98,27 @@ func (c *Comparison) criterion(i int, before, after *record.CriterionResult) {
 		which.What, which.Before, which.After = pair.what, pair.before, pair.after
 		c.differs(which)
 	}
-	if before.Details != after.Details || before.Error != after.Error {
-		which.What, which.Before, which.After = "reason", before.Reason(), after.Reason()
+	which.What, which.Before, which.After = "reason", before.Reason(), after.Reason()
+	if which.Before == which.After { // their beginnings are alike
+		which.What = "details"
+		which.Before, which.After = firstOther(before.Details+"\n"+before.Error, after.Details+"\n"+after.Error)
+	}
+	if which.Before != which.After {
 		c.Notes = append(c.Notes, which)
 	}
+}
+
+// firstOther are the first lines in which two texts differ.
+func firstOther(a, b string) (string, string) {
+	for a != b {
+		first, restA, _ := strings.Cut(a, "\n")
+		second, restB, _ := strings.Cut(b, "\n")
+		if first != second {
+			return first, second
+		}
+		a, b = restA, restB
+	}
+	return "", ""
 }
 
 // nameOf is what a criterion is.

@@ -39,7 +39,8 @@ func (e *execution) gradable(ended error) bool {
 	if e.settled == nil || e.options.Preserve == PreserveNone && !e.options.Graded {
 		return false
 	}
-	return ended == nil || e.facts.Iterations > 0 && brokenBy(ended) != nil
+	why := brokenBy(ended)
+	return ended == nil || e.facts.Iterations > 0 && why != nil && why.category != record.CategorySetup
 }
 
 // name says whose row it is.

@@ -22,7 +22,7 @@ func (g *grading) gaps() []string {
 	for _, problem := range g.task.Warnings() {
 		gaps = append(gaps, "the recorded task: "+problem.Error())
 	}
-	if g.accepted.Runs() && g.accepted.TaskDir() == "" {
+	if g.lostTaskFile() != "" {
 		gaps = append(gaps, "the recorded task file is not on this host, or out of reach, so commands find no task directory")
 	}
 	for _, installed := range []struct {
@@ -61,6 +61,9 @@ func (g *grading) read() error {
 			do = "see to the disk, and grade it again"
 		}
 		return &Error{Kind: kind, Tried: "read the record of", On: g.row.Dir, Why: err, Do: do}
+	}
+	if endedEarly(g.record) && !g.record.HasVerdict() && g.options.Live == nil {
+		return nothingToGrade(g.row.Dir, g.record, "podgrade run, with its task file and --resume --retry error")
 	}
 	g.task, err = g.taskOf()
 	if err == nil && len(g.task.SuccessCriteria) == 0 {

@@ -112,7 +112,7 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 	}
 	s.due = dueOf(rec, r.options.Grade)
 	if s.due == dueNothing && r.options.Grade && rec.HasVerdict() && otherCriteria(s.job.Row.Task, rec) {
-		s.due = dueGrade
+		s.due, s.summary = dueGrade, nil // its verdict is none by these criteria
 	}
 }
 
@@ -167,13 +167,39 @@ const lost = "has lost the signature of this user's own key"
 // dueOf is the partition of spec/regrade.md 1.3. What owes a grade is decided
 // by the missing verdict and the evidence of an execution, not by the status.
 func dueOf(r *record.Record, grade bool) due {
-	if !grade || r.HasVerdict() {
+	if !grade || r.HasVerdict() || endedEarly(r) {
 		return dueNothing
 	}
 	if r.Status == record.NotGraded || r.Iterations > 0 {
 		return dueGrade
 	}
 	return dueNothing // a dead cell or a failed build: its diagnosis stays
+}
+
+// endedEarly tells whether a row that podgrade executed was ended by its host, or by
+// its set-up: what is there is not what its agent would have left, and no score of it
+// would be the agent's.
+func endedEarly(r *record.Record) bool {
+	if r.Environment == nil || r.Environment.Text(record.Version) == "" {
+		return false
+	}
+	switch categoryOf(r) {
+	case record.CategoryInfrastructure, record.CategorySetup, record.CategoryBuild:
+		return true
+	}
+	return false
+}
+
+// categoryOf is the category of the error that a row ended with; "": there is none.
+func categoryOf(r *record.Record) string {
+	if r.Status.Category() != record.Errored {
+		return ""
+	}
+	details, err := r.Get(record.FieldErrorDetails).Object()
+	if err != nil {
+		return ""
+	}
+	return details.Text("error_category")
 }
 
 // takes tells whether a row is to be run again although it is finished.
@@ -185,8 +211,7 @@ func (retry Retry) takes(r *record.Record) bool {
 	case RetryError:
 		return true
 	case RetryInfra:
-		details, err := r.Get(record.FieldErrorDetails).Object()
-		return err == nil && !r.HasVerdict() && details.Text("error_category") == record.CategoryInfrastructure
+		return !r.HasVerdict() && categoryOf(r) == record.CategoryInfrastructure
 	}
 	return false
 }

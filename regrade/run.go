@@ -108,6 +108,11 @@ func Run(ctx context.Context, jobs []Job, o RunOptions) (*RunResult, error) {
 	}
 	r.fingerprint()
 	r.shared = Share(o.Execute.Start, o.Execute.Notice)
+	for i, s := range r.rows {
+		if s.due == dueExecute {
+			r.summaries[i] = nil // whoever is killed from here on has told of no record that he removed
+		}
+	}
 	r.refresh(true)
 	r.run(ctx)
 	if err := r.shared.Close(); err != nil {
@@ -295,6 +300,7 @@ func (r *runner) run(ctx context.Context) {
 	begun := each(ctx, len(queue), r.options.Parallel, func(n int) { r.one(ctx, queue[n]) })
 	for _, i := range queue[begun:] {
 		r.results[i].Err = &Interrupted{What: "the row was not begun"}
+		r.summaries[i] = r.rows[i].summary // what it was before it still is
 	}
 }
 
@@ -369,12 +375,11 @@ func (r *runner) execute(ctx context.Context, i int, row *record.Row) *Executed 
 	return executed
 }
 
-// forget keeps what an earlier execution came to from being told of this one: its
-// record goes, and nothing may take its place.
+// forget keeps what an earlier execution came to from being told of this one, whose
+// record goes.
 func (r *runner) forget(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.summaries[i] = nil
 	r.results[i] = RowResult{Job: r.results[i].Job}
 }
 

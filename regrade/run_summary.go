@@ -97,10 +97,17 @@ func (r *runner) summary() *record.Summary {
 		RunID: filepath.Base(r.options.Dir), Start: r.started, End: time.Now(), MaxParallel: r.options.Parallel,
 		Skipped: r.options.Skipped, Framework: r.options.Execute.Version,
 	}
+	notRun := 0
 	for _, row := range r.summaries {
-		if row != nil {
-			s.Rows = append(s.Rows, row)
+		if row == nil {
+			notRun++
+			continue
 		}
+		s.Rows = append(s.Rows, row)
+	}
+	if notRun > 0 {
+		s.Environment = record.NewObject()
+		s.Environment.Set(record.RowsNotRun, notRun)
 	}
 	return s
 }
@@ -121,7 +128,7 @@ func (r *runner) result(ctx context.Context) *RunResult {
 	for _, row := range result.Summary.Rows {
 		logs = append(logs, row.Identity)
 	}
-	err := report.Write(r.options.Dir, result.Summary, r.about())
+	err := errors.Join(report.Write(r.options.Dir, result.Summary, r.about()), record.RemoveOthers(r.options.Dir, result.Summary))
 	if result.Reported = err == nil; err != nil {
 		r.warn("the report could not be written: " + err.Error())
 	}

@@ -2,6 +2,7 @@ package regrade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,12 @@ import (
 // runCase runs rows of task files, with fake engines and an agent that writes
 // what it was asked.
 type runCase struct {
-	t     *testing.T
-	files []string // names, each with text
-	texts map[string]string
-	fake  *fakeEngines
-	o     RunOptions
+	category string // of the errors of agents that worked; "": none is recorded
+	t        *testing.T
+	files    []string // names, each with text
+	texts    map[string]string
+	fake     *fakeEngines
+	o        RunOptions
 
 	mu       sync.Mutex
 	executed []string // labels
@@ -178,9 +180,9 @@ func (c *runCase) recordOf(job Job, workspace string, status record.Status, iter
 		Started: time.Now(), Completed: time.Now(), Status: status, Iterations: iterations,
 		Environment: info, SandboxPath: workspace, TaskConfig: config,
 	}
-	if status == record.Error && iterations == 0 {
+	if category := cmp.Or(c.category, record.CategoryInfrastructure); status == record.Error && (iterations == 0 || c.category != "") {
 		e.ErrorMessage = "the cell was killed"
-		e.ErrorDetails = &record.ErrorDetails{Category: record.CategoryInfrastructure, Message: e.ErrorMessage}
+		e.ErrorDetails = &record.ErrorDetails{Category: category, Message: e.ErrorMessage}
 	}
 	return record.New(e)
 }

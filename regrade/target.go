@@ -68,9 +68,18 @@ func nothingLeft(run, dir string) error {
 	if err != nil || rec.HasVerdict() || dueOf(rec, true) == dueGrade {
 		return nil // the grade itself says what is wrong with a record
 	}
-	return &Error{Kind: TaskFault, Tried: "grade", On: filepath.Join(run, dir),
-		Why: fmt.Errorf("it ended as %s before an agent worked, so there is nothing to grade", rec.Status),
-		Do:  "execute it again: podgrade run TASKS --run-dir " + run + " --resume --retry error, with the task files of the run"}
+	return nothingToGrade(filepath.Join(run, dir), rec, "podgrade run TASKS --run-dir "+run+" --resume --retry error, with the task files of the run")
+}
+
+// nothingToGrade is the error of a row that nothing can be graded of.
+func nothingToGrade(row string, rec *record.Record, do string) error {
+	why := "before an agent worked"
+	if rec.Iterations > 0 {
+		why = "while its agent worked, by what the host or the set-up did"
+	}
+	return &Error{Kind: TaskFault, Tried: "grade", On: row,
+		Why: fmt.Errorf("it ended as %s %s, so there is nothing to grade", rec.Status, why),
+		Do:  "execute it again: " + do}
 }
 
 // readRowOf reads the record of a row of a run.

@@ -57,13 +57,17 @@ func (e *execution) turn(ctx context.Context) error {
 			return err
 		}
 	}
+	late := "had not ended after the %v of "
+	if exit.Held {
+		late = "had ended, and what it left running held its output for the %v of "
+	}
 	switch {
 	case exit.TimedOut && task:
 		return &broken{record.Timeout, record.CategoryTimeout, record.ComponentTaskTimeout,
-			fmt.Sprintf("the agent had not ended after the %v of task_timeout", limit)}
+			fmt.Sprintf("the agent "+late+"task_timeout", limit)}
 	case exit.TimedOut:
 		return &broken{record.Error, record.CategoryTimeout, record.ComponentIteration,
-			fmt.Sprintf("the agent's turn had not ended after the %v of turn_timeout", limit)}
+			fmt.Sprintf("the agent's turn "+late+"turn_timeout", limit)}
 	case turn.Crash != "":
 		return &broken{record.Error, record.CategoryAgent, record.ComponentIteration, "the agent: " + turn.Crash}
 	}

@@ -95,6 +95,7 @@ type outcome struct {
 // and extended. Everything else keeps its bytes.
 func (g *grading) fold(v *Verdict, o outcome) {
 	r := g.record
+	g.explainBrought(v, o.spot.made)
 	r.Status, r.Score = v.Status, &v.Score
 	r.Set(record.FieldFinalStatus, string(v.Status))
 	r.Set(record.FieldWeightedScore, v.Score)
@@ -131,6 +132,8 @@ func (g *grading) environment(o outcome) {
 	setText(info, record.ViewHazards, policy.Names(made.View.Hazards))
 	setText(info, record.GradedWorkspace, made.View.Digest)
 	setText(info, record.GradedTimes, made.View.Times)
+	setText(info, record.GradedTaskDir, made.TaskDirDigest)
+	setText(info, record.GradedReference, made.ReferenceDigest)
 	setText(info, record.GradedLimits, policy.Names(made.LimitsKept))
 	if g.accepted.Place() == policy.OnHost {
 		// A contract of an earlier container says nothing about this grade.
@@ -169,6 +172,7 @@ func (g *grading) stamp(o outcome) {
 		setText(info, record.GradedWithoutProcesses, info.Text(record.Processes))
 	}
 	setText(info, record.GradedWithUnpinnedImage, o.unpinned)
+	setText(info, record.GradedWithoutTaskDir, g.lostTaskFile())
 	if drifted {
 		setText(info, record.GradedWithRebuiltImage, g.accepted.BuiltFrom())
 	}

@@ -16,7 +16,7 @@ import (
 func TestARunSaysWhyRowsAreRemoved(t *testing.T) {
 	var out strings.Builder
 	printFound(&out, regrade.Found{Rows: 4, Execute: 4, Cleared: 4, Changed: 1, Retried: 2}, regrade.RunOptions{Resume: true, Parallel: 1})
-	for _, part := range []string{"1 finished row whose task has changed", "2 finished rows that had ended badly", "1 row begun before"} {
+	for _, part := range []string{"4 rows to execute (of them, and first removed: 1 finished row whose task has changed, 2 finished rows that had ended badly, 1 row begun before), "} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q does not say %q", out.String(), part)
 		}

@@ -64,23 +64,32 @@ func printFound(out io.Writer, f regrade.Found, o regrade.RunOptions) {
 	if o.Grade {
 		what = "to execute and grade"
 	}
-	parts := []string{rowCount(f.Execute) + " " + what}
+	parts := []string{rowCount(f.Execute) + " " + what + clearedText(f)}
 	if o.Resume {
 		parts = append(parts, rowCount(f.Finished)+" finished before")
 	}
 	if f.Grade > 0 {
 		parts = append(parts, rowCount(f.Grade)+" only to grade")
 	}
+	fmt.Fprintf(out, "%s; %d at once\n", strings.Join(parts, ", "), o.Parallel)
+}
+
+// clearedText says which of the rows that are executed are there already.
+func clearedText(f regrade.Found) string {
+	var cleared []string
 	if f.Changed > 0 {
-		parts = append(parts, finishedCount(f.Changed)+" whose task has changed to be removed and run again")
+		cleared = append(cleared, finishedCount(f.Changed)+" whose task has changed")
 	}
 	if f.Retried > 0 {
-		parts = append(parts, finishedCount(f.Retried)+" that had ended badly to be removed and run again")
+		cleared = append(cleared, finishedCount(f.Retried)+" that had ended badly")
 	}
 	if begun := f.Cleared - f.Changed - f.Retried; begun > 0 {
-		parts = append(parts, rowCount(begun)+" begun before, of which what is there is removed")
+		cleared = append(cleared, rowCount(begun)+" begun before")
 	}
-	fmt.Fprintf(out, "%s; %d at once\n", strings.Join(parts, ", "), o.Parallel)
+	if len(cleared) == 0 {
+		return ""
+	}
+	return " (of them, and first removed: " + strings.Join(cleared, ", ") + ")"
 }
 
 func finishedCount(n int) string {
@@ -104,7 +113,7 @@ const mostBadRows = 50
 // the task files that were left out.
 func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) error {
 	w := bufio.NewWriter(out)
-	var graded, passed, ungraded, lost, unrecorded, notRun int
+	var graded, passed, ungraded, refused, lost, unrecorded, notRun int
 	var troubles []string
 	for _, row := range result.Rows {
 		switch {
@@ -114,6 +123,8 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 			graded++
 		case row.Unrecorded:
 			unrecorded++
+		case row.Owed && row.Err != nil && result.Graded:
+			refused++
 		case row.Status.Category() == record.Ungraded, row.Owed:
 			ungraded++
 		default:
@@ -122,9 +133,14 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 		if row.Status == record.Success {
 			passed++
 		}
-		if text := rowTrouble(row, result.Graded); text != "" {
-			troubles = append(troubles, text)
+		text := rowTrouble(row, result.Graded)
+		if text == "" {
+			continue
 		}
+		if row.Kept && len(troubles) < mostBadRows {
+			text += keptReasons(result.Dir, row.Job)
+		}
+		troubles = append(troubles, text)
 	}
 	listed(w, troubles)
 	for _, suite := range result.Missed {
@@ -139,6 +155,10 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 	if ungraded > 0 {
 		fmt.Fprintf(w, "%d of %d rows executed and not graded; podgrade run, with the same files and options and --resume --run-dir %s, grades them\n",
 			ungraded, len(result.Rows), policy.Neutral(result.Dir))
+	}
+	if refused > 0 {
+		fmt.Fprintf(w, "%d of %d rows executed, and their grade failed; with what is said above mended, podgrade run --resume --run-dir %s grades them\n",
+			refused, len(result.Rows), policy.Neutral(result.Dir))
 	}
 	if unrecorded > 0 {
 		fmt.Fprintf(w, "%d of %d rows could not be executed and have no record; with --resume --run-dir %s they are executed\n",
@@ -236,19 +256,54 @@ func failedCriteria(v *regrade.Verdict) string {
 	if v == nil {
 		return ""
 	}
-	var text strings.Builder
-	failed := 0
-	for _, result := range v.Results {
-		if !result.Gating || result.Passed() {
-			continue
-		}
-		if failed++; failed <= mostCriteria {
-			fmt.Fprintf(&text, "\n    - %.3f  %s  %s: %s", result.Score, policy.Neutral(result.CriterionType),
-				policy.Clip(result.Description, mostDescription), policy.Clip(result.Reason(), mostReason))
+	var failed failedList
+	for _, r := range v.Results {
+		if r.Gating && !r.Passed() {
+			failed.add(r.Score, r.CriterionType, r.Description, r.Reason())
 		}
 	}
-	if failed > mostCriteria {
-		fmt.Fprintf(&text, "\n    and %d more criteria, in the row's %s", failed-mostCriteria, record.GradeLog)
+	return failed.String()
+}
+
+// keptReasons says the same of a row that was finished before, as its record has it.
+func keptReasons(run string, job regrade.Job) string {
+	row, err := record.OpenRowDir(run, job.Row.Dir())
+	if err != nil {
+		return ""
 	}
-	return text.String()
+	defer row.Close()
+	rec, _, err := row.Read()
+	if err != nil {
+		return ""
+	}
+	text := ""
+	if message, _ := rec.Get(record.FieldErrorMessage).Text(); message != "" {
+		text = ": " + policy.Clip(message, mostError)
+	}
+	var failed failedList
+	for _, r := range rec.CriterionResults() {
+		if r.Gating && !r.Passed {
+			failed.add(r.Score, r.Type, r.Description, r.Reason())
+		}
+	}
+	return text + failed.String()
+}
+
+// failedList is a line for each criterion that failed, of the first ones.
+type failedList struct {
+	text strings.Builder
+	n    int
+}
+
+func (l *failedList) add(score float64, kind, description, reason string) {
+	if l.n++; l.n <= mostCriteria {
+		fmt.Fprintf(&l.text, "\n    - %.3f  %s  %s: %s", score, policy.Neutral(kind), policy.Clip(description, mostDescription), policy.Clip(reason, mostReason))
+	}
+}
+
+func (l *failedList) String() string {
+	if l.n > mostCriteria {
+		return fmt.Sprintf("%s\n    and %d more criteria, in the row's %s", l.text.String(), l.n-mostCriteria, record.GradeLog)
+	}
+	return l.text.String()
 }

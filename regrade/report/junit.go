@@ -18,6 +18,7 @@ import (
 // Names of the suites that hold no rows.
 const (
 	skippedSuite = "skipped"
+	notRunSuite  = "not run"
 	gatesSuite   = "suite-gates"
 )
 
@@ -71,6 +72,9 @@ func JUnit(w io.Writer, runDir string) error {
 		return err
 	}
 	suites := rowSuites(runDir, s)
+	if n := s.NotRun(); n > 0 {
+		suites = append(suites, suiteOfNotRun(n))
+	}
 	if suite := suiteOfSkipped(s); suite.tests > 0 {
 		suites = append(suites, suite)
 	}
@@ -168,12 +172,12 @@ func rowSuites(runDir string, s *record.Summary) []*junitSuite {
 		}
 		suite.tests++
 		suite.seconds += max(0, row.Duration)
-		switch row.Status.Category() {
-		case record.Failed:
+		switch category := row.Status.Category(); {
+		case category == record.Failed:
 			suite.failed++
-		case record.Errored:
+		case category == record.Errored, gradeFailed(row):
 			suite.errored++
-		case record.Ungraded:
+		case category == record.Ungraded:
 			suite.skipped++
 		}
 		suite.make = append(suite.make, func() *junitCase { return caseOf(runDir, row) })
@@ -194,6 +198,10 @@ func caseOf(runDir string, row *record.SummaryRow) *junitCase {
 	case record.Errored:
 		c.Error = outcome
 	case record.Ungraded:
+		if gradeFailed(row) {
+			c.Error = &junitOutcome{Message: "executed, not graded: " + policy.Clip(doc.Text(record.FieldErrorMessage), mostCell)}
+			return c
+		}
 		c.Skipped = &junitOutcome{Message: "executed, not graded"}
 		return c
 	default:
@@ -201,6 +209,11 @@ func caseOf(runDir string, row *record.SummaryRow) *junitCase {
 	}
 	outcome.Body = bodyOf(runDir, row.Identity, doc)
 	return c
+}
+
+// gradeFailed tells whether a row that was executed was to be graded, and could not be.
+func gradeFailed(row *record.SummaryRow) bool {
+	return row.Status.Category() == record.Ungraded && row.Document().Text(record.FieldErrorMessage) != ""
 }
 
 // className is the name of the task file without its ending.
@@ -265,6 +278,17 @@ func resultsOf(runDir string, id record.Identity) []record.CriterionResult {
 		return nil
 	}
 	return r.CriterionResults()
+}
+
+// suiteOfNotRun is an error: who reads only this must not take a run that was
+// interrupted for a whole one.
+func suiteOfNotRun(n int) *junitSuite {
+	return &junitSuite{name: notRunSuite, tests: 1, errored: 1, make: []func() *junitCase{func() *junitCase {
+		return &junitCase{
+			Name: "rows that were not run", Class: notRunSuite, Time: junitTime(0),
+			Error: &junitOutcome{Message: fmt.Sprintf("%d more rows of the run were not run", n)},
+		}
+	}}}
 }
 
 func suiteOfSkipped(s *record.Summary) *junitSuite {

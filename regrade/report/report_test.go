@@ -202,6 +202,34 @@ func TestJUnit(t *testing.T) {
 	countsAgree(t, b.Bytes())
 }
 
+// A row whose grade failed, and rows that a run did not come to, are no success to who
+// reads only this.
+func TestJUnitOfWhatIsNotWhole(t *testing.T) {
+	dir := runOf(t, nil, row{"base", "a", 0, record.NotGraded, "null", "", "", ""}, row{"base", "b", 0, record.NotGraded, "null", "its grade failed", "", ""})
+	s, err := record.ReadSummary(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Environment = record.NewObject()
+	s.Environment.Set(record.RowsNotRun, 2)
+	if err := Write(dir, s, About{}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := JUnit(&b, dir); err != nil {
+		t.Fatal(err)
+	}
+	countsAgree(t, b.Bytes())
+	for _, words := range []string{`tests="3" failures="0" errors="2" skipped="1"`, `<error message="executed, not graded: its grade failed">`, `<error message="2 more rows of the run were not run">`} {
+		if !strings.Contains(b.String(), words) {
+			t.Errorf("%s is not in:\n%s", words, b.String())
+		}
+	}
+	if page := string(RunPage(s)); !strings.Contains(page, "| more rows, not run | 2 |") {
+		t.Error(page)
+	}
+}
+
 // countsAgree compares the counts of each suite with its cases.
 func countsAgree(t *testing.T, text []byte) {
 	t.Helper()

@@ -15,6 +15,9 @@ func RunPage(s *record.Summary) []byte {
 	counts := s.Counts()
 	p.table("", "")
 	p.row("rows", strconv.Itoa(counts.All))
+	if n := s.NotRun(); n > 0 {
+		p.row("more rows, not run", strconv.Itoa(n))
+	}
 	p.row("succeeded", strconv.Itoa(counts.Succeeded))
 	p.row("failed", strconv.Itoa(counts.Failed))
 	p.row("error", strconv.Itoa(counts.Errored))

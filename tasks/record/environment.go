@@ -48,6 +48,11 @@ const (
 	ReferenceDirDigest = "podgrade_reference_dir_digest"
 )
 
+// RowsNotRun is the key of environment_info in run.json that counts the rows which the
+// run has not come to: while it goes on, and when it was interrupted. None: it came to
+// all of them.
+const RowsNotRun = "podgrade_rows_not_run"
+
 // importFacts say where this host put what came with a row. No signature covers
 // them.
 var importFacts = []string{Imported, TaskDir, TaskDirDigest, ReferenceDir, ReferenceDirDigest}
@@ -106,6 +111,8 @@ const (
 	GradedSpecSHA256 = "podgrade_graded_spec_sha256"
 	GradedWorkspace  = "podgrade_graded_workspace_digest"
 	GradedTimes      = "podgrade_graded_workspace_times"
+	GradedTaskDir    = "podgrade_graded_task_dir_digest"
+	GradedReference  = "podgrade_graded_reference_digest"
 	GradedLimits     = "podgrade_graded_limits_enforced"
 	CleanRoom        = "podgrade_clean_room" // one of the CleanRooms
 	CleanRoomStatus  = "podgrade_clean_room_status"
@@ -116,7 +123,7 @@ const (
 var gradeFacts = []string{
 	WorkspaceView, ViewReason, ViewHazards, GradedByVersion, GradedByEngine, GradedByRuntime,
 	GradedImage, GradedImageID, GradedDigest, GradedPlatform, GradedSpecSHA256,
-	GradedWorkspace, GradedTimes, GradedLimits, GradingDuration, CleanRoom, CleanRoomStatus, CleanRoomScore,
+	GradedWorkspace, GradedTimes, GradedTaskDir, GradedReference, GradedLimits, GradingDuration, CleanRoom, CleanRoomStatus, CleanRoomScore,
 }
 
 // What a grade without the agent's changes to the system came to (--clean-room).

@@ -17,6 +17,7 @@ const (
 	GradedFewerCapabilities = "graded_with_fewer_capabilities" // names withheld
 	GradedWithoutVariables  = "graded_without_variables"       // names withheld
 	GradedWithoutProcesses  = "graded_without_processes"       // names and ports
+	GradedWithoutTaskDir    = "graded_without_task_dir"        // path of the recorded task file
 	GradedFromCapture       = "graded_from_capture"            // true
 	GradedWithReplacedTools = "graded_with_replaced_tools"     // paths
 	GradedOtherWorkspace    = "graded_with_other_workspace"    // path
@@ -37,7 +38,7 @@ var executionStamps = []string{ExecutedOnHost, ExecutedWithoutNetwork}
 var gradeStamps = []string{
 	GradedOnHost, GradedWithoutPreRun, GradedWithoutState, GradedWithRebuiltImage,
 	GradedWithUnpinnedImage, GradedWithoutNetwork, GradedFewerCapabilities,
-	GradedWithoutVariables, GradedWithoutProcesses, GradedFromCapture,
+	GradedWithoutVariables, GradedWithoutProcesses, GradedWithoutTaskDir, GradedFromCapture,
 	GradedWithReplacedTools, GradedOtherWorkspace, GradedLive, LimitsNotEnforced,
 }
 

@@ -59,6 +59,15 @@ func (s *Summary) Write(runDir string) error {
 	return writeDurably(root, RunFile, s.document().Bytes())
 }
 
+// NotRun counts the rows that the run has not come to.
+func (s *Summary) NotRun() int {
+	if s.Environment == nil {
+		return 0
+	}
+	n, _ := s.Environment.Value(RowsNotRun).Int()
+	return int(max(0, n))
+}
+
 // Counts are the numbers of rows by what they came to.
 func (s *Summary) Counts() Counts { return s.counts().public() }
 
