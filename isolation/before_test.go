@@ -77,9 +77,9 @@ func TestAStateThatIsOnlyLookedAt(t *testing.T) {
 }
 
 // While a layer is made nothing in the cell writes; afterwards what ran runs on,
-// and what was stopped is still stopped.
+// and what was stopped is still stopped. Not beside other tests: what they write to the
+// disk keeps what runs here waiting for it.
 func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
-	t.Parallel()
 	for _, engine := range []string{isolation.EngineBundle, isolation.EnginePodman} {
 		t.Run(engine, func(t *testing.T) {
 			o := executeOrder(t, as(t, ""))
@@ -87,7 +87,7 @@ func TestWhatRunsStandsStillWhileAStateIsKept(t *testing.T) {
 			c := openOn(t, host(t), o)
 			// Two files that are only ever written one after the other.
 			want(t, c, `mkdir /pair; (n=0; while :; do n=$((n+1)); echo $n >/pair/a; echo $n >/pair/b; done >/dev/null 2>&1 &)
-(while :; do echo x >>/tmp/ticks; done >/dev/null 2>&1 & echo $! >/tmp/stopped); until test -s /tmp/stopped && test -s /pair/b; do sleep 0.1; done; kill -STOP $(cat /tmp/stopped); sleep 0.2`, "")
+(while :; do echo x >>/tmp/ticks; done >/dev/null 2>&1 & echo $! >/tmp/stopped); until test -s /tmp/stopped && test -s /tmp/ticks && test -s /pair/b; do sleep 0.1; done; kill -STOP $(cat /tmp/stopped); sleep 0.2`, "")
 			state, err := c.KeepBefore(ctx(t))
 			if err != nil || state.DiffID == "" {
 				t.Fatalf("%+v, %v", state, err)
