@@ -96,6 +96,7 @@ func TestShellAtATerminal(t *testing.T) {
 			}
 			at.types("echo size: $(stty size)\n", "size: 41 123")
 			at.types("echo begun=$((40+2)); sleep 1000\n", "begun=42")
+			time.Sleep(500 * time.Millisecond) // a shell that is about to start a program may lose an interrupt
 			at.types("\x03", "^C")
 			at.types("echo after=$((40+3)); echo changed >>made\n", "after=43")
 			at.keys.WriteString("exit 3\n")
