@@ -1,6 +1,8 @@
 package regrade
 
 import (
+	"fmt"
+
 	"podgrade/isolation"
 	"podgrade/tasks/record"
 )
@@ -34,7 +36,7 @@ func (g *grading) explainBrought(v *Verdict, made isolation.Made) {
 		case brought.now == "":
 			g.warn("the verdict is another one than before, which was made with a " + brought.what + ", and this one without")
 		default:
-			g.warn("the verdict is another one than before, and the " + brought.what + " holds something else than then (digest " + was + ", now " + brought.now + ")")
+			g.warn(fmt.Sprintf("the verdict is another one than before, and the %s holds something else than then (digest %.12s, now %.12s)", brought.what, was, brought.now))
 		}
 	}
 }
