@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // channel is what the supervisor was started with, moved out of the reach of
@@ -103,6 +104,19 @@ func isNull(fd int) bool {
 // threads are as many threads as the supervisor needs at once: the reader of
 // the channel, the reaper, one that forks, one that writes, and some spare.
 const threads = 8
+
+// greetingGrace bounds how long a supervisor that cannot work waits for the host.
+const greetingGrace = time.Second
+
+// awaitGreeting waits until the host's hello has come, or will not come. Podman drops
+// what a container printed when the container ends before all that was sent to it was
+// handed on, and so why there is no cell.
+func awaitGreeting() {
+	var read syscall.FdSet
+	read.Bits[0] = 1 // descriptor 0
+	limit := syscall.NsecToTimeval(int64(greetingGrace))
+	_, _ = syscall.Select(1, &read, nil, nil, &limit) // whatever it says, the supervisor ends
+}
 
 // spareThreads makes the runtime start its threads before any command can use
 // up the cell's processes: a Go program that gets no thread when it wants one

@@ -93,7 +93,9 @@ func supervise(onHost bool) int {
 	keepSmall()
 	channel, err := harden(onHost)
 	if err != nil {
-		return complain(ExitSetup, "set up the supervisor: %v", err)
+		status := complain(ExitSetup, "set up the supervisor: %v", err)
+		awaitGreeting()
+		return status
 	}
 	in := protocol.NewReader(bufio.NewReaderSize(channel.in, protocol.ChunkSize))
 	s := &supervisor{
