@@ -180,12 +180,16 @@ func TestEndingProcessesSaysTheirPorts(t *testing.T) {
 // While a command swaps links under a put, nothing is put or removed outside of
 // the workspace.
 func TestPuttingWhileLinksAreSwappedStaysInside(t *testing.T) {
+	seconds := 1
+	if os.Getenv("PODGRADE_TEST_SOAK") != "" {
+		seconds = 10
+	}
 	overEngines(t, func(t *testing.T, engine string) {
 		c := onEngine(t, engine, as(t, "1000"), withAttack(t))
 		sh(t, c, "mkdir -p real/sub /tmp/outside/sub; echo kept > /tmp/outside/sub/kept")
 		swapping := make(chan result, 1)
 		go func() {
-			swapping <- sh(t, c, fmt.Sprintf("%s=yes %s swap . real /tmp/outside 3", attacktest.Variable, attackPath))
+			swapping <- sh(t, c, fmt.Sprintf("%s=yes %s swap . real /tmp/outside %d", attacktest.Variable, attackPath, seconds))
 		}()
 		outcomes := map[bool]int{}
 		for running := true; running; {

@@ -249,11 +249,11 @@ func (s spot) agree(t *testing.T) {
 	rows, asked := map[string][]question{}, map[string]bool{}
 	for _, q := range s.sheet.Questions {
 		calls := fmt.Sprintf("%q", q.Calls)
-		if q.large() && !s.askAll() {
+		if q.large() && s.engine != isolation.EngineBundle && !askAll() {
 			continue
 		}
 		costs := q.Author != "" || len(q.Calls) > 0 && rows[calls] == nil
-		if s.engine == isolation.EngineHost && !q.OnHost || costs && asked[q.kind()] && !s.askAll() {
+		if s.engine == isolation.EngineHost && !q.OnHost || costs && asked[q.kind()] && !askAll() {
 			continue
 		}
 		asked[q.kind()] = costs || asked[q.kind()]
@@ -269,11 +269,9 @@ func (s spot) agree(t *testing.T) {
 }
 
 // askAll tells whether every question that costs a row or much reading is asked
-// here: of the other places none about a large file, and of the rest one of each
-// kind, but in a soak.
-func (s spot) askAll() bool {
-	return s.engine == isolation.EngineBundle || os.Getenv("PODGRADE_TEST_SOAK") != ""
-}
+// everywhere, as in a soak. Else those about a large file are asked of the bundle
+// engine alone, and of those that cost a row one of each kind.
+func askAll() bool { return os.Getenv("PODGRADE_TEST_SOAK") != "" }
 
 // large tells whether the question is about a very large file.
 func (q question) large() bool { return bytes.Contains(q.Criterion, []byte(`"large.txt"`)) }
