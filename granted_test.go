@@ -28,6 +28,7 @@ var readers = map[string]struct {
 }{
 	"regrade/check.go setUpProblems":       {"Agent.Command", operators},
 	"regrade/digest.go contents":           {"Docker.DockerfilePath Podman.Solution Sandbox.TemplateSources TemplateSource.Path", operators},
+	"regrade/digest.go placeless":          {"Docker.DockerfilePath Sandbox.TemplateSources TemplateSource.Path", noted},
 	"regrade/execute.go openWith":          {"Timeouts.Start", accepted},
 	"regrade/execute.go open":              {"Task.Network", operators},
 	"regrade/execute.go referenceDirs":     {"Reference.Directory", operators},

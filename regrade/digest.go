@@ -51,12 +51,29 @@ func inRun(key string) bool {
 	}
 }
 
+// placeless is the task without the places of this host that loading wrote into it. A
+// project that was moved, or stands elsewhere on another host, is the same one: what
+// lies in these directories is digested. The name of a Dockerfile chooses one of them.
+func placeless(task *tasks.Task) *tasks.Task {
+	t := *task
+	if file := t.Sandbox.Docker.DockerfilePath; file != "" {
+		t.Sandbox.Docker.DockerfilePath = filepath.Base(file)
+	}
+	t.Sandbox.TemplateSources = slices.Clone(t.Sandbox.TemplateSources)
+	for i := range t.Sandbox.TemplateSources {
+		if source := &t.Sandbox.TemplateSources[i]; source.Type == tasks.TemplateDir {
+			source.Path = "."
+		}
+	}
+	return &t
+}
+
 // RunPart returns what the run digest is made of, without the files that the
 // task names: the keys whose value is not the default, so that a key that a
 // newer podgrade knows changes nothing. A task and the record of its row give
 // the same.
 func RunPart(task *tasks.Task) (map[string]json.RawMessage, error) {
-	resolved, err := task.MarshalJSON()
+	resolved, err := placeless(task).MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +122,7 @@ func DigestsOf(row tasks.Row, without []string) (Digests, error) {
 
 // taskDigest covers all of a task.
 func taskDigest(task *tasks.Task) (string, error) {
-	whole, err := task.MarshalJSON()
+	whole, err := placeless(task).MarshalJSON()
 	sum := sha256.Sum256(whole)
 	return hex.EncodeToString(sum[:]), err
 }

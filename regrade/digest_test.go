@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"podgrade/tasks"
+	"podgrade/tasks/record"
 )
 
 // TestEveryKeyOfATaskIsReadBySomePhase: a new key must say to which phase it
@@ -127,6 +128,38 @@ func TestTheRunDigestCoversWhatExecuteReads(t *testing.T) {
 		if d := digests(nil); d.Run == before.Run {
 			t.Errorf("%s changed, and the run digest did not", name)
 		}
+	}
+}
+
+// TestDigestsDoNotSayWhereATaskStands: a project that was moved is the same one, and
+// another Dockerfile beside the first is another one.
+func TestDigestsDoNotSayWhereATaskStands(t *testing.T) {
+	here, there := contentsOf(t), contentsOf(t)
+	row, moved := digestRow(t, here, nil), digestRow(t, there, nil)
+	digests := func(row tasks.Row) Digests {
+		t.Helper()
+		d, err := DigestsOf(row, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if one, other := digests(row), digests(moved); one != other {
+		t.Errorf("%+v, moved %+v", one, other)
+	}
+	text, err := moved.Task.MarshalJSON()
+	if err != nil || !strings.Contains(string(text), there) {
+		t.Fatalf("%v: the task lost its places: %s", err, text)
+	}
+	if keys := differentKeys(row.Task, record.Raw(text)); len(keys) != 0 {
+		t.Errorf("different: %v", keys)
+	}
+	if err := os.WriteFile(filepath.Join(here, "image/Other"), []byte("FROM scratch\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, change := digests(row), map[string]string{"image/Dockerfile": "image/Other"}
+	if d := digests(digestRow(t, here, change)); d.Run == before.Run || d.Task == before.Task {
+		t.Errorf("another Dockerfile, and the digests are %+v", d)
 	}
 }
 
