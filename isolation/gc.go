@@ -17,7 +17,7 @@ import (
 // Leftover is something that a podgrade that is no more left behind.
 type Leftover struct {
 	Kind string `json:"kind"` // one of those below
-	Name string `json:"name"` // path of the directory, id of the container
+	Name string `json:"name"` // path of the directory, id of the container or image
 	// PID of the podgrade that made it, 0 when it is not known.
 	PID int `json:"pid,omitempty"`
 	// Made is when, the zero time when it is not known.
@@ -34,6 +34,7 @@ const (
 	LeftoverWorkspace = "workspace" // directory of a row that is still an image user's
 	LeftoverHolder    = "holder"    // container that kept an image from being pruned
 	LeftoverCell      = "cell"      // container of the Podman engine
+	LeftoverImage     = "image"     // image without a manifest, whichever Podman was killed
 )
 
 // Swept is what a sweep found.
@@ -56,8 +57,8 @@ func (s Swept) Failed() bool {
 }
 
 // Sweep removes what podgrades that were killed left behind: their directories
-// in the scratch, whoever owns the files in them, and their holders in
-// Podman's store. The workspaces of their execute cells it gives back to the
+// in the scratch, whoever owns the files in them, and their holders and half-made
+// images in Podman's store. The workspaces of their execute cells it gives back to the
 // caller, with all that is in them. It decides by held locks, and for a holder by process id,
 // start time and boot id, so nothing of a living podgrade is touched. In a dry
 // run nothing at all is.
@@ -71,9 +72,12 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 	}
 	defer func() { err = errors.Join(err, h.leave()) }()
 	swept = Swept{Scratch: h.options.Scratch, Left: []Leftover{}}
-	var containers []Leftover
+	var containers, images []Leftover
 	if h.podman != "" { // before the runs, which take theirs along
-		containers, err = h.deadContainers(ctx)
+		var noContainers, noImages error
+		containers, noContainers = h.deadContainers(ctx)
+		images, noImages = h.halfMadeImages(ctx)
+		err = errors.Join(noContainers, noImages)
 	}
 	for _, dead := range deadRuns(h.options.Scratch) {
 		left := dead.leftovers()
@@ -87,12 +91,16 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 		swept.Left = append(swept.Left, left...)
 	}
 	swept.Living = h.living()
-	for _, l := range containers {
-		if !dryRun {
-			l.done(h.removeContainer(ctx, l.Name))
+	remove := func(left []Leftover, how func(context.Context, string) error) {
+		for _, l := range left {
+			if !dryRun {
+				l.done(how(ctx, l.Name))
+			}
+			swept.Left = append(swept.Left, l)
 		}
-		swept.Left = append(swept.Left, l)
 	}
+	remove(containers, h.removeContainer)
+	remove(images, h.removeImage)
 	return swept, err
 }
 

@@ -134,6 +134,9 @@ func imageFault(reference string, why error) error {
 			return &Fault{Tried: "look up the image", On: reference, Why: ErrNoImage, Do: GetImage(reference) + ", or pull or load it with podman"}
 		}
 	}
+	if fault := halfMadeFault("look up the image", reference, why); fault != nil {
+		return fault
+	}
 	return &Fault{Tried: "look up the image", On: reference, Why: why, Do: "see what `podgrade doctor` says"}
 }
 

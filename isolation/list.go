@@ -26,6 +26,9 @@ type Listed struct {
 func (h *Host) Images(ctx context.Context, all bool) ([]Listed, error) {
 	lines, err := h.imageIDs(ctx, all)
 	if err != nil {
+		if fault := halfMadeFault("list the images", "", err); fault != nil {
+			return nil, fault
+		}
 		return nil, &Fault{Tried: "list the images", Why: err, Do: "see what `podman image ls` says"}
 	}
 	ids := []string{}

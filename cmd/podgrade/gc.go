@@ -13,11 +13,12 @@ import (
 )
 
 const gcHelp = `Removes what podgrades that were killed left behind: their directories in the
-scratch, whoever owns the files in them, and the containers that kept an image
-from being pruned. What users of an image still own in the artifacts of a row
-that was being executed is given back to you. Kept state layers stay: see
-podgrade state. Nothing of a podgrade that still runs is touched. Every start
-of podgrade does the same, but for those containers.
+scratch, whoever owns the files in them, the containers that kept an image from
+being pruned, and images that a killed Podman left half made. What users of an
+image still own in the artifacts of a row that was being executed is given back
+to you. Kept state layers stay: see podgrade state. Nothing of a podgrade that
+still runs is touched. Every start of podgrade does the same, but for those
+containers and images.
 
 Exit codes: 0 all of it is gone; 1 something could not be removed; 2 the
 command line is wrong.`
