@@ -24,6 +24,9 @@ func (h *Host) RunPodman(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
+// RemoveHalfMade removes an image that a sweep has found.
+func (h *Host) RemoveHalfMade(ctx context.Context, id string) error { return h.removeHalfMade(ctx, id) }
+
 // RunInside runs a program of the host inside the worker's namespaces.
 func (h *Host) RunInside(ctx context.Context, argv ...string) (string, error) {
 	var out bytes.Buffer

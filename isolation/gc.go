@@ -100,7 +100,7 @@ func Sweep(ctx context.Context, o Options, dryRun bool) (swept Swept, err error)
 		}
 	}
 	remove(containers, h.removeContainer)
-	remove(images, h.removeImage)
+	remove(images, h.removeHalfMade)
 	return swept, err
 }
 

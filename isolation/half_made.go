@@ -27,7 +27,7 @@ func halfMadeFault(tried, on string, why error) error {
 		return nil
 	}
 	return &Fault{Tried: tried, On: on, Why: fmt.Errorf("%w: %s", ErrHalfMade, found[1]),
-		Do: "remove it: podman rmi " + found[1] + "; podgrade gc does so when it is older than a minute"}
+		Do: "where nobody makes it now, podgrade gc removes it when it is a minute old, or at once: podman rmi " + found[1]}
 }
 
 // manifestItem is what every image of Podman's has, those that list others too.
@@ -79,8 +79,19 @@ func (h *Host) halfMadeImages(ctx context.Context) ([]Leftover, error) {
 	return left, nil
 }
 
-// removeImage removes one that no container stands on.
-func (h *Host) removeImage(ctx context.Context, id string) error {
-	_, err := h.podmanSays(ctx, "rmi", "--", id)
+// removeHalfMade removes such an image, unless it has become a whole one, which has
+// the same id, or somebody makes it now.
+func (h *Host) removeHalfMade(ctx context.Context, id string) error {
+	now, err := h.halfMadeImages(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(now, func(l Leftover) bool { return l.Name == id }) {
+		return errors.New("it is not half made any more, or is being made now")
+	}
+	if _, err = h.podmanSays(ctx, "image", "inspect", "--", id); err == nil {
+		return errors.New("podman can read it, so it stays")
+	}
+	_, err = h.podmanSays(ctx, "rmi", "--", id)
 	return err
 }

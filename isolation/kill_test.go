@@ -93,7 +93,7 @@ func halfMade(t *testing.T, line string) bool {
 		return false
 	}
 	_, remedy, _ := strings.Cut(line, "podman rmi ")
-	id, _, _ := strings.Cut(remedy, ";")
+	id, _, _ := strings.Cut(remedy, ")")
 	if said, err := exec.Command("podman", "rmi", id).CombinedOutput(); err != nil {
 		t.Fatalf("podman rmi %s: %v, %s", id, err, said)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -143,10 +144,15 @@ func pullFault(name string, err error) error {
 	return f
 }
 
+// requestNoise is what the bindings say before why a request could not be made: its
+// address, which can be long.
+var requestNoise = regexp.MustCompile(`^(?:Error: )?(?:Delete|Get|Head|Post|Put) "http://d/(?:[^"\\]|\\.)*": `)
+
 // saidByPodman is an error of Podman's service as one line that says whose
 // words they are.
 func saidByPodman(err error) error {
 	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = requestNoise.ReplaceAllString(text, "")
 	for _, noise := range []string{"Error: ", "error: ", "1 error occurred: * "} {
 		text = strings.TrimPrefix(text, noise)
 	}

@@ -15,12 +15,14 @@ import (
 	"podgrade/tasks/criteria"
 )
 
-// Digests identify what a row is made of, never where it stands (design:
-// Identity).
+// Digests identify what a row is made of (design: Identity).
 type Digests struct {
-	// Run covers all that the execute phase reads. With variant and replicate
-	// it identifies a row.
+	// Run covers all that the execute phase reads, and never where it stands. With
+	// variant and replicate it identifies a row.
 	Run string
+	// Placed is the same with the directories that the task's files stand in, as
+	// podgrade wrote it into rows before it left them out.
+	Placed string
 	// Task covers everything, and says which criteria a verdict is of.
 	Task string
 }
@@ -73,7 +75,12 @@ func placeless(task *tasks.Task) *tasks.Task {
 // newer podgrade knows changes nothing. A task and the record of its row give
 // the same.
 func RunPart(task *tasks.Task) (map[string]json.RawMessage, error) {
-	resolved, err := placeless(task).MarshalJSON()
+	return placedPart(placeless(task))
+}
+
+// placedPart is the same with the places of this host.
+func placedPart(task *tasks.Task) (map[string]json.RawMessage, error) {
+	resolved, err := task.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -109,20 +116,36 @@ func DigestsOf(row tasks.Row, without []string) (Digests, error) {
 	if err != nil {
 		return Digests{}, err
 	}
+	placed, err := placedPart(row.Task)
+	if err != nil {
+		return Digests{}, err
+	}
+	list := contents(row)
+	for i := range list {
+		list[i].read(without)
+	}
+	whole, err := taskDigest(row.Task)
+	return Digests{
+		Run:    runDigestOf(part, list, content.says),
+		Placed: runDigestOf(placed, list, content.saidBefore),
+		Task:   whole,
+	}, err
+}
+
+func runDigestOf(part map[string]json.RawMessage, list []content, says func(content) string) string {
 	sum := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(part)) {
 		addPart(sum, key, string(part[key]))
 	}
-	for _, content := range contents(row) {
-		addPart(sum, content.name, content.digest(without))
+	for _, c := range list {
+		addPart(sum, c.name, says(c))
 	}
-	whole, err := taskDigest(row.Task)
-	return Digests{Run: hex.EncodeToString(sum.Sum(nil)), Task: whole}, err
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // taskDigest covers all of a task.
 func taskDigest(task *tasks.Task) (string, error) {
-	whole, err := placeless(task).MarshalJSON()
+	whole, err := task.MarshalJSON()
 	sum := sha256.Sum256(whole)
 	return hex.EncodeToString(sum[:]), err
 }
@@ -136,6 +159,10 @@ type content struct {
 	name, path string
 	file       bool
 	ignore     []string // what the set-up leaves behind of a directory
+	hidden     []string // directories that it leaves out, wherever they lie
+
+	digest string
+	err    error // why there is no digest
 }
 
 func contents(row tasks.Row) []content {
@@ -143,7 +170,8 @@ func contents(row tasks.Row) []content {
 	sandbox := row.Task.Sandbox
 	for i, source := range sandbox.TemplateSources {
 		if source.Type == tasks.TemplateDir {
-			list = append(list, content{name: fmt.Sprintf("sandbox.template_sources[%d]", i), path: source.Path, ignore: criteria.IgnorePatterns(sandbox.IgnorePatterns)})
+			list = append(list, content{name: fmt.Sprintf("sandbox.template_sources[%d]", i), path: source.Path,
+				ignore: criteria.IgnorePatterns(sandbox.IgnorePatterns), hidden: referenceDirs(row)})
 		}
 	}
 	if file := sandbox.Docker.DockerfilePath; file != "" && sandbox.Driver != tasks.DriverTempdir {
@@ -155,20 +183,29 @@ func contents(row tasks.Row) []content {
 	return list
 }
 
-// digest is of the content, or of why there is none: it is not the digest's
-// place to refuse it.
-func (c content) digest(without hidden) string {
-	if c.file {
-		text, err := readBelow(filepath.Dir(c.path), filepath.Base(c.path), largestScript)
-		if err != nil {
-			return "unreadable"
-		}
-		sum := sha256.Sum256(text)
-		return hex.EncodeToString(sum[:])
+// read takes the digest of the content.
+func (c *content) read(without hidden) {
+	if !c.file {
+		c.digest, c.err = treeDigest(c.path, c.ignore, append(slices.Clone(without), c.hidden...))
+		return
 	}
-	digest, err := treeDigest(c.path, c.ignore, without)
-	if err != nil {
+	text, err := readBelow(filepath.Dir(c.path), filepath.Base(c.path), largestScript)
+	sum := sha256.Sum256(text)
+	c.digest, c.err = hex.EncodeToString(sum[:]), err
+}
+
+// says is what a digest takes of the content, or of why there is none, with its place:
+// it is not the digest's to refuse it, and two that cannot be read are not the same.
+func (c content) says() string {
+	if c.err != nil {
+		return "unreadable " + c.path + ": " + c.err.Error()
+	}
+	return c.digest
+}
+
+func (c content) saidBefore() string {
+	if c.err != nil {
 		return "unreadable"
 	}
-	return digest
+	return c.digest
 }

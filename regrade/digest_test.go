@@ -1,12 +1,15 @@
 package regrade
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"podgrade/tasks"
 	"podgrade/tasks/record"
@@ -131,35 +134,105 @@ func TestTheRunDigestCoversWhatExecuteReads(t *testing.T) {
 	}
 }
 
-// TestDigestsDoNotSayWhereATaskStands: a project that was moved is the same one, and
-// another Dockerfile beside the first is another one.
-func TestDigestsDoNotSayWhereATaskStands(t *testing.T) {
+// TestTheRunDigestDoesNotSayWhereATaskStands: a project that was moved is the same one,
+// and another Dockerfile beside the first is another one.
+func TestTheRunDigestDoesNotSayWhereATaskStands(t *testing.T) {
 	here, there := contentsOf(t), contentsOf(t)
 	row, moved := digestRow(t, here, nil), digestRow(t, there, nil)
-	digests := func(row tasks.Row) Digests {
-		t.Helper()
-		d, err := DigestsOf(row, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	if one, other := digests(row), digests(moved); one != other {
+	if one, other := digestsIn(t, row), digestsIn(t, moved); one.Run != other.Run || one.Placed == other.Placed {
 		t.Errorf("%+v, moved %+v", one, other)
-	}
-	text, err := moved.Task.MarshalJSON()
-	if err != nil || !strings.Contains(string(text), there) {
-		t.Fatalf("%v: the task lost its places: %s", err, text)
-	}
-	if keys := differentKeys(row.Task, record.Raw(text)); len(keys) != 0 {
-		t.Errorf("different: %v", keys)
 	}
 	if err := os.WriteFile(filepath.Join(here, "image/Other"), []byte("FROM scratch\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before, change := digests(row), map[string]string{"image/Dockerfile": "image/Other"}
-	if d := digests(digestRow(t, here, change)); d.Run == before.Run || d.Task == before.Task {
+	before, change := digestsIn(t, row), map[string]string{"image/Dockerfile": "image/Other"}
+	if d := digestsIn(t, digestRow(t, here, change)); d.Run == before.Run {
 		t.Errorf("another Dockerfile, and the digests are %+v", d)
+	}
+}
+
+func digestsIn(t *testing.T, row tasks.Row) Digests {
+	t.Helper()
+	d, err := DigestsOf(row, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestARowIsComparedByItsDigestOrByItsPlaces: rows of podgrade before it left the places
+// out are the same as long as they stand where they stood. Where a record has no digest,
+// as one of upstream's, nothing says what lay at the places.
+func TestARowIsComparedByItsDigestOrByItsPlaces(t *testing.T) {
+	here, there := contentsOf(t), contentsOf(t)
+	row, moved := digestRow(t, here, nil), digestRow(t, there, nil)
+	now := digestsIn(t, row)
+	places := []string{"sandbox.docker.dockerfile_path", "sandbox.template_sources"}
+	other := []string{"content of a file that its set-up uses"}
+	for _, c := range []struct {
+		name, recorded string
+		asked          tasks.Row
+		want           []string
+	}{
+		{"the same", now.Run, row, nil},
+		{"moved", now.Run, moved, nil},
+		{"of before", now.Placed, row, nil},
+		{"of before, moved", now.Placed, moved, other},
+		{"without a digest", "", row, nil},
+		{"without a digest, moved", "", moved, places},
+		{"other content", "0123", row, other},
+	} {
+		config, err := record.NewTaskConfig(row.Task, row.File.Source, row.File.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := record.NewObject()
+		info.Set(record.RunDigest, c.recorded)
+		rec, err := record.New(record.Execution{TaskID: "a", AgentType: "oracle", Started: time.Now(), Completed: time.Now(), Status: record.NotGraded, Environment: info, TaskConfig: config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A grade by it leaves the bytes that somebody may have signed as they are.
+		text := rec.Bytes()
+		if given, err := Give(c.asked.Task, c.asked.File); err != nil {
+			t.Error(err)
+		} else if given.put(rec); !bytes.Equal(rec.Bytes(), text) {
+			t.Errorf("%s: a grade made of %s\n%s", c.name, text, rec.Bytes())
+		}
+		if got := differencesOf(c.asked.Task, digestsIn(t, c.asked), rec); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWhatNobodyCanReadIsNotTheSame: two directories that have no digest are told by
+// where they stand.
+func TestWhatNobodyCanReadIsNotTheSame(t *testing.T) {
+	defer func(most int) { mostDigestedEntries = most }(mostDigestedEntries)
+	mostDigestedEntries = 0
+	if one, other := digestsIn(t, digestRow(t, contentsOf(t), nil)), digestsIn(t, digestRow(t, contentsOf(t), nil)); one.Run == other.Run {
+		t.Errorf("%+v for both", one)
+	}
+}
+
+// TestAnAnswerKeyInATemplateIsNoPartOfIt: the set-up leaves it out, so a row that was
+// executed when the agent saw it is another one.
+func TestAnAnswerKeyInATemplateIsNoPartOfIt(t *testing.T) {
+	dir := contentsOf(t)
+	key := filepath.Join(dir, "template", "solution", "answer")
+	if err := errors.Join(os.Mkdir(filepath.Dir(key), 0o755), os.WriteFile(key, []byte("42"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	hidden := map[string]string{"reference: {directory: template}": "reference: {directory: template/solution}"}
+	seen, unseen := digestsIn(t, digestRow(t, dir, map[string]string{"reference: {directory: template}": "reference: {directory: image}"})), digestsIn(t, digestRow(t, dir, hidden))
+	if seen.Run == unseen.Run {
+		t.Error("the agent saw the answer, and the run digest is the same")
+	}
+	if err := os.WriteFile(key, []byte("43"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := digestsIn(t, digestRow(t, dir, hidden)); d.Run != unseen.Run {
+		t.Error("what the agent never sees changed, and so did the run digest")
 	}
 }
 

@@ -263,7 +263,7 @@ var notCaptured = []string{
 // digestReference notes what the reference was before the agent worked, which
 // never sees it.
 func (e *execution) digestReference() error {
-	for _, dir := range e.referenceDirs() {
+	for _, dir := range referenceDirs(e.job.Row) {
 		var err error
 		if e.referenceDigest, err = referenceDigest(dir); err != nil {
 			return setupFailed("read the reference " + dir + ": " + err.Error())
@@ -272,14 +272,15 @@ func (e *execution) digestReference() error {
 	return nil
 }
 
-// referenceDirs is the directory of the answer key, when the task has one.
-func (e *execution) referenceDirs() []string {
-	if e.task.Reference == nil {
+// referenceDirs is the directory of the answer key, when the task has one. No
+// template brings it into the workspace.
+func referenceDirs(row tasks.Row) []string {
+	if row.Task.Reference == nil {
 		return nil
 	}
-	dir := e.task.Reference.Directory
+	dir := row.Task.Reference.Directory
 	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(e.job.Row.File.Dir, dir)
+		dir = filepath.Join(row.File.Dir, dir)
 	}
 	return []string{dir}
 }

@@ -94,7 +94,7 @@ func (f *GivenFile) checked(row tasks.Row, dir string, rec *record.Record) (*Giv
 		if err != nil {
 			return nil, fileError(f.path, err)
 		}
-		changed := differencesOf(row.Task, digests.Run, rec)
+		changed := differencesOf(row.Task, digests, rec)
 		if len(changed) > 0 && row.Task.TaskID != rec.TaskID {
 			return nil, &Error{Kind: Refused, Tried: "grade by " + f.path, On: dir,
 				Why: fmt.Errorf("the file is of the task %q, and the row of %q", row.Task.TaskID, rec.TaskID),

@@ -224,14 +224,14 @@ func (r *runner) differences(job Job, rec *record.Record) []string {
 	if err != nil {
 		return []string{"task that has no digest: " + err.Error()}
 	}
-	return differencesOf(job.Row.Task, digests.Run, rec)
+	return differencesOf(job.Row.Task, *digests, rec)
 }
 
 // differencesOf names what a row was executed with otherwise than the task, of
-// this run digest, says.
-func differencesOf(task *tasks.Task, digest string, rec *record.Record) []string {
+// these digests, says.
+func differencesOf(task *tasks.Task, digests Digests, rec *record.Record) []string {
 	recorded := rec.Environment.Text(record.RunDigest)
-	if recorded == digest {
+	if recorded == digests.Run || recorded == digests.Placed {
 		return nil
 	}
 	config, err := rec.TaskConfig()
@@ -241,7 +241,11 @@ func differencesOf(task *tasks.Task, digest string, rec *record.Record) []string
 		}
 		return []string{"task, which its record does not hold"}
 	}
-	keys := differentKeys(task, config.Resolved)
+	part := RunPart
+	if recorded == "" { // nothing says what lay at the places
+		part = placedPart
+	}
+	keys := differentKeys(task, config.Resolved, part)
 	if len(keys) == 0 && recorded != "" {
 		return []string{"content of a file that its set-up uses"}
 	}
@@ -249,16 +253,16 @@ func differencesOf(task *tasks.Task, digest string, rec *record.Record) []string
 }
 
 // differentKeys compares what an execute reads of two tasks.
-func differentKeys(task *tasks.Task, resolved record.Raw) []string {
+func differentKeys(task *tasks.Task, resolved record.Raw, part func(*tasks.Task) (map[string]json.RawMessage, error)) []string {
 	was, err := tasks.FromRecord(resolved)
 	if err != nil {
 		return []string{"task, which cannot be read: " + err.Error()}
 	}
-	before, err := RunPart(was)
+	before, err := part(was)
 	if err != nil {
 		return []string{"task: " + err.Error()}
 	}
-	now, err := RunPart(task)
+	now, err := part(task)
 	if err != nil {
 		return []string{"task: " + err.Error()}
 	}

@@ -48,7 +48,7 @@ func (e *execution) templateDir(ctx context.Context, label string, source tasks.
 	n, err := e.putTree(ctx, hostTree{
 		dir: source.Path, base: e.root(), below: source.MountPoint, ignore: e.ignored(), refuseLinks: true,
 		// A template may be the task directory itself.
-		hidden: append(e.hidden(), e.referenceDirs()...),
+		hidden: append(e.hidden(), referenceDirs(e.job.Row)...),
 	})
 	if err != nil {
 		return templateFault(label, err)

@@ -108,14 +108,15 @@ const threads = 8
 // greetingGrace bounds how long a supervisor that cannot work waits for the host.
 const greetingGrace = time.Second
 
-// awaitGreeting waits until the host's hello has come, or will not come. Podman drops
-// what a container printed when the container ends before all that was sent to it was
-// handed on, and so why there is no cell.
-func awaitGreeting() {
+// awaitGreeting waits until the host's hello has come on a descriptor, or its end, and
+// tells whether something has. Podman drops what a container printed when the container
+// ends before all that was sent to it was handed on, and so why there is no cell.
+func awaitGreeting(fd int, grace time.Duration) bool {
 	var read syscall.FdSet
-	read.Bits[0] = 1 // descriptor 0
-	limit := syscall.NsecToTimeval(int64(greetingGrace))
-	_, _ = syscall.Select(1, &read, nil, nil, &limit) // whatever it says, the supervisor ends
+	read.Bits[0] = 1 << fd
+	limit := syscall.NsecToTimeval(int64(grace))
+	n, err := syscall.Select(fd+1, &read, nil, nil, &limit)
+	return err == nil && n > 0
 }
 
 // spareThreads makes the runtime start its threads before any command can use

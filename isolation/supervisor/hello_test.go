@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -12,10 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"podgrade/isolation/protocol"
-	"podgrade/isolation/supervisor"
 )
 
 // frame is one frame as bytes.
@@ -105,67 +102,6 @@ func TestRefusesToBeAnyProcess(t *testing.T) {
 			t.Errorf("%q: exit status %d, stderr %q", test.args, got, &stderr)
 		}
 	}
-}
-
-// Podman drops the last words of a container that ends before the host's greeting was
-// handed on to it: one that cannot work says why, and waits for the greeting.
-func TestSaysWhyItCannotWorkAndWaitsForTheGreeting(t *testing.T) {
-	for name, come := range map[string]func(*os.File) error{
-		"greeting": func(host *os.File) error {
-			return protocol.NewWriter(host).WriteJSON(protocol.KindHello, protocol.Hello{Version: protocol.Version})
-		},
-		"end":     (*os.File).Close,
-		"nothing": func(*os.File) error { return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in, host, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			defer host.Close()
-			cmd := exec.Command(built.init)
-			cmd.Stdin = in
-			stderr, err := cmd.StderrPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			started := time.Now()
-			if said, err := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(said, "not PID 1") {
-				t.Errorf("it said %q, %v", said, err)
-			}
-			// It is killed by nobody and reaped by nobody else: it is there until it ends.
-			time.Sleep(100 * time.Millisecond)
-			if state := stateOf(t, cmd.Process.Pid); state == "Z" {
-				t.Error("it ended before the greeting came")
-			}
-			if err := come(host); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait() // the status is looked at
-			if code := cmd.ProcessState.ExitCode(); code != supervisor.ExitSetup {
-				t.Errorf("exit status %d", code)
-			}
-			if took := time.Since(started); name == "nothing" && took < 500*time.Millisecond {
-				t.Errorf("it waited for %v", took)
-			}
-		})
-	}
-}
-
-// stateOf is the letter that the kernel gives for the state of a process.
-func stateOf(t *testing.T, pid int) string {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return after[:1]
 }
 
 // A host that does not read holds the command up; it does not make the

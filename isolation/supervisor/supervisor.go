@@ -94,7 +94,7 @@ func supervise(onHost bool) int {
 	channel, err := harden(onHost)
 	if err != nil {
 		status := complain(ExitSetup, "set up the supervisor: %v", err)
-		awaitGreeting()
+		awaitGreeting(0, greetingGrace) // the supervisor ends, whatever has come
 		return status
 	}
 	in := protocol.NewReader(bufio.NewReaderSize(channel.in, protocol.ChunkSize))
