@@ -6,6 +6,7 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/regrade"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
@@ -45,17 +46,46 @@ func TestReplacedToolsAreStamped(t *testing.T) {
 			if verdict.Status != record.Success {
 				t.Errorf("graded %s\n%s", verdict.Status, r.file(record.GradeLog))
 			}
-			stamp := ""
-			for _, made := range verdict.Stamps {
-				if made.Name == record.GradedWithReplacedTools {
-					if err := json.Unmarshal(made.Value, &stamp); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			stamp := stampOf(t, verdict, record.GradedWithReplacedTools)
 			if stamp != c.stamp {
 				t.Errorf("the stamp is %q, not %q", stamp, c.stamp)
 			}
 		})
 	}
+}
+
+// In most distributions /bin is a link, and so are many programs: an agent that points
+// one elsewhere touches no program of the image.
+func TestReplacedLinksToToolsAreStamped(t *testing.T) {
+	b := newBench(t, isolation.EngineBundle, testimages.Merged())
+	const shim, image = `printf '#!/usr/bin/busybox sh\nexit 0\n' >/tmp/f; chmod 755 /tmp/f`, `sandbox: {driver: podman, docker: {image: "localhost/podgrade-test/merged:1"}}
+`
+	for name, c := range map[string]struct{ line, criterion, stamp string }{
+		"the link of a directory":          {shim + `; mkdir /x; mv /tmp/f /x/sh; /usr/bin/busybox rm /bin; /usr/bin/busybox ln -s /x /bin`, "false", "/bin"},
+		"a directory in place of a link":   {shim + `; /usr/bin/busybox rm /bin; /usr/bin/busybox mkdir /bin; /usr/bin/busybox mv /tmp/f /bin/sh`, "false", "/bin"},
+		"a link between":                   {shim + `; ln -sf /tmp/f /etc/alternatives/check`, "check", "/etc/alternatives/check"},
+		"the program at the end of links":  {shim + `; mv /tmp/f /opt/check/check`, "check", "/opt/check/check"},
+		"a file beside it, of the agent's": {"touch /opt/check/mine /etc/alternatives/mine", "true", ""},
+	} {
+		text := "task_id: links\ndescription: bends a link\n" + agentOf(c.line) + image +
+			"success_criteria:\n  - {type: run_command, command: \"" + c.criterion + "\", description: it ends well}\n"
+		r := b.executes(load(t, write(t, text, nil), tasks.Request{}))
+		verdict := r.grades()
+		if stamp := stampOf(t, verdict, record.GradedWithReplacedTools); stamp != c.stamp || verdict.Status != record.Success {
+			t.Errorf("%s: graded %s, the stamp is %q, not %q: %s", name, verdict.Status, stamp, c.stamp, r.file(record.GradeLog))
+		}
+	}
+}
+
+// stampOf is the text of a stamp, "" where it is not there.
+func stampOf(t *testing.T, verdict *regrade.Verdict, name string) (text string) {
+	t.Helper()
+	for _, made := range verdict.Stamps {
+		if made.Name == name {
+			if err := json.Unmarshal(made.Value, &text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package testimages
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,19 +63,30 @@ func BYOD() Image {
 	}
 }
 
+// Merged is Busybox as most distributions lay their files out: /bin is a link to
+// /usr/bin, and check a program that links of /etc/alternatives lead to, and that fails.
+func Merged() Image {
+	return Image{Reference: "localhost/podgrade-test/merged:1", write: func(a *archive) error {
+		return errors.Join(writeSkeleton(a), a.dir(0o755, 0, "usr/bin", "etc/alternatives", "opt/check"), writePrograms(a, "usr/bin"), a.link("bin", "usr/bin"),
+			a.file("opt/check/check", 0o755, []byte("#!/bin/sh\nexit 1\n")), a.link("etc/alternatives/check", "/opt/check/check"), a.link("usr/bin/check", "/etc/alternatives/check"))
+	}}
+}
+
 func writeBusybox(a *archive) error {
+	return errors.Join(writeSkeleton(a), a.dir(0o755, 0, "bin"), writePrograms(a, "bin"))
+}
+
+// writePrograms writes busybox and the links for its applets into a directory.
+func writePrograms(a *archive, dir string) error {
 	program, applets, err := readBusybox()
 	if err != nil {
 		return err
 	}
-	if err := writeSkeleton(a); err != nil {
-		return err
-	}
-	if err := a.file("bin/busybox", 0o755, program); err != nil {
+	if err := a.file(dir+"/busybox", 0o755, program); err != nil {
 		return err
 	}
 	for _, name := range applets {
-		if err := a.link("bin/"+name, "busybox"); err != nil {
+		if err := a.link(dir+"/"+name, "busybox"); err != nil {
 			return err
 		}
 	}
@@ -84,7 +96,7 @@ func writeBusybox(a *archive) error {
 // writeSkeleton writes the directories that every busybox image has, and the
 // files that name its users.
 func writeSkeleton(a *archive) error {
-	if err := a.dir(0o755, 0, "bin", "dev", "etc", "home", "opt", "proc", "root", "run", "sys", "usr", "var", "home/nonroot"); err != nil {
+	if err := a.dir(0o755, 0, "dev", "etc", "home", "opt", "proc", "root", "run", "sys", "usr", "var", "home/nonroot"); err != nil {
 		return err
 	}
 	if err := a.dir(0o755, GraderUID, "home/grader"); err != nil {

@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,7 +103,8 @@ func mountOverlay(target string, layers []string, upper, work string) error {
 		if !errors.Is(err, unix.EINVAL) {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		// Not in step with Podmans that end one after another.
+		time.Sleep(time.Millisecond/2 + rand.N(2*time.Millisecond))
 		// What the failed mount made there says that it was mounted once, which a
 		// volatile overlay may be only once.
 		if err := os.RemoveAll(filepath.Join(work, "work")); err != nil {

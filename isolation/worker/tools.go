@@ -28,7 +28,7 @@ var libraryDirs = []string{"lib", "lib32", "lib64", "libx32", "usr/lib", "usr/li
 // startFiles are read by every program, or by the start of one: whoever writes
 // them needs to replace no program.
 var startFiles = []string{
-	"etc/ld.so.preload", "etc/ld.so.cache", "etc/ld.so.conf", "etc/ld.so.conf.d", "etc/passwd",
+	"etc/ld.so.preload", "etc/ld.so.cache", "etc/ld.so.conf", "etc/ld.so.conf.d", "etc/passwd", "etc/nsswitch.conf",
 	"etc/ld-musl-x86_64.path", "etc/ld-musl-aarch64.path",
 }
 
@@ -46,6 +46,11 @@ type toolbox struct {
 	libs     []string        // libraryDirs that there are, every link resolved
 	python   *pythonModules  // of the image
 
+	// stands are what programs, libraries and directories of the image are reached
+	// through, links above all, with every directory above them.
+	stands    map[string]bool
+	libraries map[string]bool // names of those that the loader finds
+
 	found []string // absolute paths
 	more  int
 }
@@ -53,26 +58,53 @@ type toolbox struct {
 // openToolbox looks at an image whose root is lower. A directory that cannot
 // be looked into holds no program that a criterion could start.
 func openToolbox(lower int, searchPath string) *toolbox {
-	t := &toolbox{lower: lower, names: map[string]bool{}}
+	t := &toolbox{lower: lower, names: map[string]bool{}, stands: map[string]bool{}, libraries: map[string]bool{}}
+	for _, file := range startFiles {
+		t.standsOn(file)
+	}
 	for _, dir := range strings.Split(searchPath+":"+usualPath, ":") {
 		if !path.IsAbs(dir) {
 			continue
 		}
 		place := expectedInRoot(lower, path.Clean(dir))
+		t.standsOn(path.Clean(dir))
 		if slices.Contains(t.programs, place) {
 			continue
 		}
 		t.programs = append(t.programs, place)
-		for _, name := range namesInRoot(lower, place) {
+		links, all := linksInRoot(lower, place)
+		for _, name := range all {
 			t.names[name] = true
+		}
+		for _, name := range links {
+			t.standsOn(path.Join(place, name))
 		}
 	}
 	for _, dir := range libraryDirs {
-		if place, ok := placeInRoot(lower, dir); ok && !slices.Contains(t.libs, place) {
+		place, ok := placeInRoot(lower, dir)
+		if !ok {
+			continue
+		}
+		t.standsOn(dir)
+		if !slices.Contains(t.libs, place) {
 			t.libs = append(t.libs, place)
 		}
 	}
+	for _, lib := range t.libs {
+		t.libraryNames(lib)
+		for _, name := range namesInRoot(lower, lib) {
+			if isTriplet(name) {
+				t.libraryNames(path.Join(lib, name))
+			}
+		}
+	}
 	t.python = modulesInRoot(lower, slices.Concat(libraryDirs, t.libs, t.pythonHomes()))
+	for place := range t.python.places {
+		links, _ := linksInRoot(lower, place)
+		for _, name := range links {
+			t.standsOn(path.Join(place, name))
+		}
+	}
 	return t
 }
 
@@ -89,12 +121,8 @@ func (t *toolbox) notice(name string) {
 }
 
 func (t *toolbox) concerns(name string) bool {
-	for _, places := range [][]string{t.programs, t.libs, startFiles} {
-		for _, place := range places {
-			if place == name || strings.HasPrefix(place, name+"/") {
-				return true // it, or all that it lies in
-			}
-		}
+	if t.stands[name] { // it, or all that it lies in
+		return true
 	}
 	dir, base := path.Split(name)
 	if base == venvConfig && t.belongsToPrograms(path.Dir(name)) {
@@ -111,7 +139,7 @@ func (t *toolbox) concerns(name string) bool {
 	}
 	for _, lib := range t.libs {
 		if strings.HasPrefix(name, lib+"/") {
-			return slices.Contains(startModules, base) || existsInRoot(t.lower, name)
+			return slices.Contains(startModules, base) || existsInRoot(t.lower, name) || t.inFront(strings.TrimPrefix(name, lib+"/"))
 		}
 	}
 	return false
