@@ -165,7 +165,7 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 			unrecorded, len(result.Rows), policy.Neutral(result.Dir))
 	}
 	if lost > 0 {
-		fmt.Fprintf(w, "%d of %d rows ended with an error and cannot be graded; with --resume --retry error they are executed again\n", lost, len(result.Rows))
+		fmt.Fprintf(w, "%d of %d rows ended with an error and cannot be graded; with --resume --retry error they are executed again, and with --rerun-changed where their files were corrected\n", lost, len(result.Rows))
 	}
 	var ends []string
 	if graded > 0 {
