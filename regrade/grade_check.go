@@ -18,6 +18,7 @@ func (g *grading) check(ctx context.Context, spot *place) ([]criteria.Result, er
 		Cell:            spot,
 		Workspace:       spot.places.Workspace,
 		Trajectory:      trajectory,
+		Calls:           spot.calls,
 		NetworkWithheld: g.networkWithheld(),
 		Sink:            g.logs,
 		TakenAway:       spot.takenAway,

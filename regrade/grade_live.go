@@ -71,6 +71,7 @@ func (e *execution) foundLive(ctx context.Context, live *Live) (*seen, error) {
 		around: surroundings{task: g.task, accepted: g.accepted, lookup: g.options.Lookup, recorded: e.agentPath},
 		open:   func(context.Context) (isolation.Cell, error) { return liveCell{e.cell}, nil },
 	}
+	spot.calls = g.readCalls(ctx, e.cell, e.recorders.keep())
 	found := &seen{spot: spot}
 	if _, _, err = spot.current(ctx); err == nil {
 		began := time.Now()

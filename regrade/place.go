@@ -45,6 +45,7 @@ type place struct {
 	shadows  []string       // what stands in front of programs of the image
 	lacked   []string       // programs of the image that were not there
 	places   isolation.Places
+	calls    *criteria.Calls // that were logged before any command; nil: none was read yet
 }
 
 var _ criteria.Cell = (*place)(nil)
@@ -231,13 +232,7 @@ func (b below) Stat(ctx context.Context, name string) (criteria.File, error) {
 	if err != nil {
 		return criteria.File{}, err
 	}
-	file, err := cell.Stat(ctx, base, name)
-	if err != nil {
-		return criteria.File{}, asked(err)
-	}
-	found := fileOf(base, file)
-	found.Name = name
-	return found, nil
+	return filesOf{cell, base}.Stat(ctx, name)
 }
 
 func (b below) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
@@ -245,11 +240,7 @@ func (b below) Read(ctx context.Context, name string, limit int64) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	var content bytes.Buffer
-	if _, err := cell.Read(ctx, base, name, limit, &content); err != nil {
-		return nil, asked(err)
-	}
-	return content.Bytes(), nil
+	return filesOf{cell, base}.Read(ctx, name, limit)
 }
 
 func (b below) List(ctx context.Context, name string) ([]criteria.File, error) {
@@ -257,13 +248,41 @@ func (b below) List(ctx context.Context, name string) ([]criteria.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := cell.List(ctx, base, name, mostListed)
+	return filesOf{cell, base}.List(ctx, name)
+}
+
+// filesOf is a tree of one cell.
+type filesOf struct {
+	cell isolation.Cell
+	base string
+}
+
+func (f filesOf) Stat(ctx context.Context, name string) (criteria.File, error) {
+	file, err := f.cell.Stat(ctx, f.base, name)
+	if err != nil {
+		return criteria.File{}, asked(err)
+	}
+	found := fileOf(f.base, file)
+	found.Name = name
+	return found, nil
+}
+
+func (f filesOf) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	var content bytes.Buffer
+	if _, err := f.cell.Read(ctx, f.base, name, limit, &content); err != nil {
+		return nil, asked(err)
+	}
+	return content.Bytes(), nil
+}
+
+func (f filesOf) List(ctx context.Context, name string) ([]criteria.File, error) {
+	entries, err := f.cell.List(ctx, f.base, name, mostListed)
 	if err != nil {
 		return nil, asked(err)
 	}
 	files := make([]criteria.File, len(entries))
 	for i, entry := range entries {
-		files[i] = fileOf(base, entry)
+		files[i] = fileOf(f.base, entry)
 		if entry.Link {
 			files[i].Type = criteria.Symlink
 		}

@@ -36,10 +36,20 @@ func (g *grading) provisioned(ctx context.Context, spot *place, cell isolation.C
 	if err != nil {
 		return nil, err
 	}
+	if spot.calls == nil { // a cell that is made again shows what commands did
+		spot.calls = g.readCalls(ctx, cell, nil)
+	}
 	if err := g.provision(ctx, spot, cell); err != nil {
 		return nil, errors.Join(err, cell.Close())
 	}
 	return cell, nil
+}
+
+// readCalls reads the logs of recorded commands in a cell that has run none.
+func (g *grading) readCalls(ctx context.Context, cell isolation.Cell, kept *string) *criteria.Calls {
+	root := cell.Places().Workspace
+	where := criteria.Surroundings{Workspace: root, Ignore: criteria.IgnorePatterns(g.task.Sandbox.IgnorePatterns), Sink: g.logs}
+	return criteria.ReadCalls(ctx, g.accepted.Criteria(), where, filesOf{cell, root}, kept)
 }
 
 func (g *grading) provision(ctx context.Context, spot *place, cell isolation.Cell) error {

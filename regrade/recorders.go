@@ -14,8 +14,8 @@ import (
 
 // Where recorded commands and their log lie in the workspace (task-file 6.3).
 const (
-	recorderDir = "cli_mocks"
-	callLog     = recorderDir + "/calls.jsonl"
+	recorderDir = criteria.RecorderDir
+	callLog     = criteria.CallLog
 	// callLogError beside the log says that calls could not be logged.
 	callLogError = callLog + ".error"
 )
@@ -25,6 +25,7 @@ type recorders struct {
 	cell      isolation.Cell
 	workspace string
 	recorder  *criteria.Recorder
+	kept      *string // the log of when the agent had ended; nil: it works
 }
 
 // recordCLI sets up what the task's record_cli asks for. A name that a mock
@@ -91,13 +92,26 @@ func (r *recorders) answer(call isolation.Call) isolation.Reply {
 	return said
 }
 
+// keep ends what is counted: calls from now on are answered, and are not the agent's.
+// It returns the log; nil: nothing is recorded.
+func (r *recorders) keep() *string {
+	if r == nil {
+		return nil
+	}
+	if r.kept == nil {
+		log := r.recorder.Log()
+		r.kept = &log
+	}
+	return r.kept
+}
+
 // finish writes the log of the calls that were really made, whatever became of
 // the one in the workspace.
 func (r *recorders) finish(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	return r.write(ctx, r.recorder.Log())
+	return r.write(ctx, *r.keep())
 }
 
 // write puts a log into the workspace, in place of all that is at its path or

@@ -8,6 +8,8 @@ import (
 
 	"podgrade/isolation"
 	"podgrade/isolation/testimages"
+	"podgrade/policy"
+	"podgrade/regrade"
 	"podgrade/tasks"
 	"podgrade/tasks/record"
 )
@@ -91,4 +93,65 @@ func TestARecordedCommandIsNoMock(t *testing.T) {
 	if _, err := os.Stat(r.dir); err != nil {
 		t.Error(err)
 	}
+}
+
+// leavesForger is an agent that never calls what it should, and leaves a script for a
+// criterion that adds the call to the log. ends is what the script does last.
+func leavesForger(image, ends string) string {
+	const forged = `{"tool": "uip", "argv": ["deploy", "--release", "v1"], "exit": 0}`
+	agent := `echo '` + forged + `' >forged; cat forged >cli_mocks/calls.jsonl; echo deployed >said; ` +
+		`echo 'cat forged >>cli_mocks/calls.jsonl; cli_mocks/uip deploy --release v1; ` + ends + `' >test.sh`
+	return strings.Replace(fmt.Sprintf(recordedTask, agent, image), "success_criteria:\n",
+		"success_criteria:\n  - {type: run_command, description: the tests, command: 'sh test.sh', weight: 0}\n", 1)
+}
+
+// addsNoCalls demands that no call is counted, and that the evidence holds none.
+func (r *executedRow) addsNoCalls(verdict *regrade.Verdict) {
+	r.bench.t.Helper()
+	if verdict.Status != record.Failure || verdict.Results[1].Score != 0 || verdict.Results[2].Score != 1 || verdict.Results[3].Score != 1 {
+		r.bench.t.Errorf("%s, %+v", verdict.Status, verdict.Results)
+	}
+	if log := r.file("artifacts/recorded/cli_mocks/calls.jsonl"); log != "" {
+		r.bench.t.Errorf("the log holds %q", log)
+	}
+}
+
+// What a criterion's command does to the log is no call of the agent's, also when the
+// command ends its cell, and the next criterion finds a new one.
+func TestACriterionsCommandAddsNoCalls(t *testing.T) {
+	image := testimages.Busybox()
+	b := newBench(t, isolation.EngineBundle, image)
+	for _, ends := range []string{"exit 0", "kill -9 -1"} {
+		r := b.executes(load(t, write(t, leavesForger(image.Reference, ends), nil), tasks.Request{}))
+		r.addsNoCalls(r.grades())
+	}
+}
+
+// In the agent's own cell the recorder still answers, and what the agent wrote into the
+// log lies there: neither counts, and neither does later.
+func TestALiveGradeCountsTheAgentsCallsOnly(t *testing.T) {
+	image := testimages.Busybox()
+	b := newBench(t, isolation.EngineBundle, image)
+	o := regrade.Options{
+		Answer: policy.Answer{TaskFile: true}, Network: regrade.NetworkNone,
+		Start: b.options.Start, Notice: &b.notice, Lookup: b.options.Lookup, Version: "9.9.9",
+	}
+	b.options.Grading = &o
+	text := strings.Replace(leavesForger(image.Reference, "exit 0"), "  driver: docker\n", "  driver: docker\n  podman: {grade: live}\n", 1)
+	r := b.executes(load(t, write(t, text, nil), tasks.Request{}))
+	row, err := record.OpenRow(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Close()
+	o.Live = r.Live
+	verdict, err := regrade.Grade(t.Context(), row, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &b.notice)
+	}
+	if !strings.Contains(r.stamps(), record.GradedLive) {
+		t.Error(r.stamps())
+	}
+	r.addsNoCalls(verdict)
+	r.addsNoCalls(r.grades())
 }

@@ -119,7 +119,8 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 // doubtOf is why a verdict is not believed: somebody known has signed another
 // one, or another row than it is of, or this user's own key has signed the row or the
 // verdict, and the verdict is without a signature although a grade would have made
-// one. A grade then refuses the row or makes it good. What no known key has signed, as
+// one. That what was signed is of a run of another name, as it is in a run directory
+// that was renamed or copied, does not make another verdict a believed one. A grade then refuses the row or makes it good. What no known key has signed, as
 // far as anybody here knows, is believed, as every record is.
 func doubtOf(row *record.Row, rec *record.Record, o Options) string {
 	if o.Keys == nil || !rec.HasVerdict() && dueOf(rec, true) == dueGrade {
@@ -133,7 +134,7 @@ func doubtOf(row *record.Row, rec *record.Record, o Options) string {
 	_, onHost := rec.Environment.Get(record.GradedOnHost)
 	switch {
 	case len(v.Verdict.Differ) > 0:
-		return v.Verdict.Signer + " has signed another " + namesOfParts(v.Verdict.Differ) + " than it holds now"
+		return signedOtherwise(*v.Verdict)
 	case v.Verdict.By != policy.Unsigned:
 		return ""
 	case v.Verdict.Lost:
@@ -148,11 +149,21 @@ func doubtOf(row *record.Row, rec *record.Record, o Options) string {
 	return ""
 }
 
+// signedOtherwise tells of a half that is not as it was signed, in this run or in the
+// one that the signature is of.
+func signedOtherwise(v Vouching) string {
+	text := v.Signer + " has signed another " + namesOfParts(v.Differ) + " than it holds now"
+	if v.By == policy.Unsigned {
+		text += "; " + v.Why
+	}
+	return text
+}
+
 // doubtOfStatus is why a row that would stay without a verdict is not believed.
 func doubtOfStatus(v Vouched, verdictNoted bool) string {
 	switch {
 	case len(v.Execute.Differ) > 0:
-		return v.Execute.Signer + " has signed another " + namesOfParts(v.Execute.Differ) + " than it holds now"
+		return signedOtherwise(v.Execute)
 	case v.Execute.Lost:
 		return "it " + lost + ": " + v.Execute.Why
 	case verdictNoted:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"podgrade/policy"
 	"podgrade/tasks/record"
 )
 
@@ -139,6 +140,94 @@ func TestAResumeMissesASignatureThatWasTakenAway(t *testing.T) {
 				t.Errorf("%v, %s", c.events, c.notice.String())
 			}
 		})
+	}
+}
+
+// moveRun gives the run directory another name, or makes a copy of that name, and goes
+// on there.
+func (c *runCase) moveRun(name string, byCopy bool) {
+	c.t.Helper()
+	to := filepath.Join(filepath.Dir(c.o.Dir), name)
+	err := error(nil)
+	if byCopy {
+		err = os.CopyFS(to, os.DirFS(c.o.Dir))
+	} else {
+		err = os.Rename(c.o.Dir, to)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.o.Dir = to
+}
+
+// verified is who vouches for the row "bad".
+func (c *runCase) verified() Vouched {
+	c.t.Helper()
+	row, err := record.OpenRow(c.row("bad"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer row.Close()
+	v, err := Verify(row, c.o.Grading.signers())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return v
+}
+
+// TestAResumeDoesNotBelieveAForgedVerdictOfARenamedRun: the signature that lies beside
+// it is of a row of another run, and still tells that the verdict was another one.
+func TestAResumeDoesNotBelieveAForgedVerdictOfARenamedRun(t *testing.T) {
+	for name, byCopy := range map[string]bool{"renamed": false, "copied": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newSignedRun(t)
+			c.moveRun("renamed", byCopy)
+			c.forge(`"final_status": "FAILURE"`, `"final_status": "SUCCESS"`, `"weighted_score": 0.0`, `"weighted_score": 1.0`)
+			if v := c.verified(); v.Holds() || v.Verdict.By != policy.Unsigned || len(v.Verdict.Differ) != 2 || v.Verdict.Signer == "" {
+				t.Errorf("verified: %+v", v.Verdict)
+			}
+			c.run(ExitFailed)
+			if c.count(RowKept) != 1 {
+				t.Errorf("%v", c.events)
+			}
+			got := c.notice.String()
+			for _, part := range []string{"default/bad/00 is graded again: this user's own key has signed another verdict, score than it holds now", `signed as one of the run "run"`} {
+				if strings.Count(got, part) == 0 {
+					t.Errorf("%q is not in: %s", part, got)
+				}
+			}
+			if !byCopy {
+				c.is("bad", record.Failure, 0)
+				c.notice.Reset()
+				c.run(ExitFailed) // which made it good
+				if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+					t.Errorf("%v, %s", c.events, c.notice.String())
+				}
+			}
+		})
+	}
+}
+
+// TestAResumeKeepsWhatIsOnlyInARenamedRun, and nobody vouches for it there.
+func TestAResumeKeepsWhatIsOnlyInARenamedRun(t *testing.T) {
+	c := newSignedRun(t)
+	c.moveRun("renamed", false)
+	c.run(ExitFailed)
+	if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+		t.Errorf("%v, %s", c.events, c.notice.String())
+	}
+	v := c.verified()
+	for _, half := range []Vouching{v.Execute, *v.Verdict} {
+		if half.By != policy.Unsigned || half.Signer != "" || len(half.Differ) > 0 || !strings.Contains(half.Why, `one of the run "run"`) {
+			t.Errorf("verified: %+v", half)
+		}
+	}
+	// Without its signatures it is a row like any other.
+	c.forge(`"final_status": "FAILURE"`, `"final_status": "SUCCESS"`)
+	c.unsign("bad")
+	c.run(ExitPassed)
+	if c.count(RowKept) != 2 || c.notice.Len() > 0 {
+		t.Errorf("%v, %s", c.events, c.notice.String())
 	}
 }
 

@@ -13,7 +13,10 @@ type Vouching struct {
 	By     policy.Signer `json:"by"`               // policy.Unsigned: nobody who counts
 	Signer string        `json:"signer,omitempty"` // for a person
 	Why    string        `json:"why,omitempty"`    // nobody counts
-	Differ []record.Part `json:"differ,omitempty"` // what is not as it was signed
+	// Differ is what is not as it was signed. Where nobody counts, since the row lies in
+	// another run than the signed one, it is what Signer has signed otherwise there: the
+	// run's name alone is none of it.
+	Differ []record.Part `json:"differ,omitempty"`
 	// Lost: nobody who counts has signed it now, and this user's own key had signed
 	// what lay in its place. Somebody took the signature away, or put another row there.
 	Lost bool `json:"lost,omitempty"`
@@ -62,7 +65,10 @@ func verify(row *record.Row, rec *record.Record, known Signers) Vouched {
 			return policy.Unsigned, "", nil, err
 		}
 		executed, timeless = found.statement, found.times == ""
-		if found.none != "" {
+		switch {
+		case found.moved:
+			return inItsOwnRun(found.name, found.differ, found.none)
+		case found.none != "":
 			return policy.Unsigned, "", nil, errors.New(found.none)
 		}
 		return found.by, found.name, found.differ, nil
@@ -113,15 +119,30 @@ func checkGraded(known Signers, row *record.Row, rec *record.Record, executed st
 		return policy.Unsigned, "", nil, err
 	}
 	var differ []record.Part
+	elsewhere := ""
 	if identityOf(row, rec) != s.Predicate.Row.identity() {
 		differ = append(differ, partIdentity)
-	} else if why := inAnotherRun(row, rec, s.Predicate.Row); why != "" {
-		return policy.Unsigned, "", nil, errors.New(why)
+	} else {
+		elsewhere = inAnotherRun(row, rec, s.Predicate.Row)
 	}
 	// A verdict on a row that nobody vouched for names no signature of it.
 	vouched := s.subject(record.ExecuteEnvelope)
 	if s.subject(record.TaskFile) != digestOfParts(gradedParts(rec)) || vouched != "" && vouched != executed {
 		differ = append(differ, partExecuted)
 	}
-	return signed.By, nameOfSigner(signed), append(differ, record.Differences(s.Predicate.Parts, rec.VerdictParts())...), nil
+	differ = append(differ, record.Differences(s.Predicate.Parts, rec.VerdictParts())...)
+	if elsewhere != "" {
+		return inItsOwnRun(nameOfSigner(signed), differ, elsewhere)
+	}
+	return signed.By, nameOfSigner(signed), differ, nil
+}
+
+// inItsOwnRun is what a signature comes to that is of a row of another run: nobody
+// vouches for this one. What the signer has signed otherwise is told all the same: an
+// edited row does not become a believed one when its run gets another name.
+func inItsOwnRun(signer string, differ []record.Part, why string) (policy.Signer, string, []record.Part, error) {
+	if len(differ) == 0 {
+		signer = ""
+	}
+	return policy.Unsigned, signer, differ, errors.New(why)
 }

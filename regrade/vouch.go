@@ -82,6 +82,7 @@ func (o Options) signers() Signers { return Signers{o.Keys, o.Answer.Policy.Trus
 type checkedRow struct {
 	vouched
 	none   string        // why it counts as none all the same; "": it counts
+	moved  bool          // it counts as none since the row lies in another run
 	differ []record.Part // which are another one than was signed
 }
 
@@ -107,7 +108,8 @@ func checkExecuted(known Signers, row *record.Row, rec *record.Record, text []by
 	if _, ok := now[record.PartPlace]; !ok { // the workspace was discarded
 		delete(said.Parts, record.PartPlace)
 	}
-	found := &checkedRow{none: noneOf(row, rec, said), vouched: vouched{
+	none, moved := noneOf(row, rec, said)
+	found := &checkedRow{none: none, moved: moved, vouched: vouched{
 		by: signed.By, name: nameOfSigner(signed), row: said.Row, statement: digestOf(signed.Statement), workspace: said.Workspace, parts: said.Parts,
 		times: signedTimes(said.Times), timeless: s.PredicateType == saysTimeless,
 	}}
@@ -126,17 +128,19 @@ func signedTimes(said string) string {
 	return said
 }
 
-// noneOf is why what a known key has signed says nothing of this row.
-func noneOf(row *record.Row, rec *record.Record, said executedRow) string {
+// noneOf is why what a known key has signed says nothing of this row, and whether
+// that is the run that the row lies in.
+func noneOf(row *record.Row, rec *record.Record, said executedRow) (why string, moved bool) {
 	switch {
 	case said.Workspace == "":
-		return noWorkspaceDigest
+		return noWorkspaceDigest, false
 	case identityOf(row, rec) != said.Row.identity():
-		return "" // it is compared, and refused
+		return "", false // it is compared, and refused
 	case rec.Imported():
-		return "the row was imported with files that it does not cover"
+		return "the row was imported with files that it does not cover", false
 	}
-	return inAnotherRun(row, rec, said.Row)
+	why = inAnotherRun(row, rec, said.Row)
+	return why, why != ""
 }
 
 // inAnotherRun tells of a row that lies in another run than the signed one: it is

@@ -95,6 +95,9 @@ func printVouching(w io.Writer, what string, v regrade.Vouching) error {
 		says = "SIGNATURE LOST: this user's own key had signed it; now " + policy.Neutral(v.Why)
 	case v.By == policy.Unsigned:
 		says = "not signed: " + policy.Neutral(v.Why)
+		if len(v.Differ) > 0 {
+			says += "; there " + v.Signer + " has signed another " + partNames(v.Differ)
+		}
 	case len(v.Without) > 0:
 		says += ", who says nothing of the " + partNames(v.Without)
 	case len(v.Differ) > 0:

@@ -15,6 +15,9 @@ import (
 // The error is an *AuthorError or an *InfrastructureError; there are no results
 // then.
 func Check(ctx context.Context, list []tasks.Criterion, where Surroundings) ([]Result, error) {
+	if where.Calls == nil {
+		where.Calls = ReadCalls(ctx, list, where, where.Cell, nil)
+	}
 	results := make([]Result, len(list))
 	for i, criterion := range list {
 		if isJudge(criterion) {

@@ -56,22 +56,38 @@ func (j *judging) cliCalled(ctx context.Context, c *tasks.CLICalled) (outcome, e
 }
 
 // brokenLog says why a log proves nothing.
-type brokenLog struct{ reason string }
+type brokenLog struct {
+	reason string
+	absent bool // there is none
+}
 
 func (e *brokenLog) Error() string { return e.reason }
 
-// callLog reads a recorder's log. The error may be a *brokenLog.
+func broken(format string, args ...any) error {
+	return &brokenLog{reason: fmt.Sprintf(format, args...)}
+}
+
+// callLog are the calls in a recorder's log, as it was before the first command of the
+// grade where it was read then. The error may be a *brokenLog.
 func (j *judging) callLog(ctx context.Context, name string) ([]loggedCall, error) {
+	if log, ok := j.where.Calls.of(name); ok {
+		return log.calls, log.err
+	}
+	return j.readLog(ctx, name)
+}
+
+// readLog reads a recorder's log as it is now. The error may be a *brokenLog.
+func (j *judging) readLog(ctx context.Context, name string) ([]loggedCall, error) {
 	file, err := j.one(ctx, name)
 	var none *missing
 	if errors.As(err, &none) {
-		return nil, &brokenLog{fmt.Sprintf("There is no log of calls: '%s'", name)}
+		return nil, &brokenLog{reason: fmt.Sprintf("There is no log of calls: '%s'", name), absent: true}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if _, err := j.where.Cell.Stat(ctx, file.name+".error"); err == nil || errors.Is(err, ErrEscapes) {
-		return nil, &brokenLog{fmt.Sprintf("'%s.error' says that calls could not be logged", file.name)}
+		return nil, broken("'%s.error' says that calls could not be logged", file.name)
 	} else if !errors.Is(err, ErrNotExist) {
 		return nil, fileTrouble(err, file.name+".error")
 	}
@@ -79,6 +95,11 @@ func (j *judging) callLog(ctx context.Context, name string) ([]loggedCall, error
 	if err != nil {
 		return nil, err
 	}
+	return parseLog(file.name, text)
+}
+
+// parseLog reads the text of a log. The error is a *brokenLog.
+func parseLog(name, text string) ([]loggedCall, error) {
 	var calls []loggedCall
 	number := 0
 	for line := range strings.SplitSeq(text, "\n") { // the agent may have written very many
@@ -88,7 +109,7 @@ func (j *judging) callLog(ctx context.Context, name string) ([]loggedCall, error
 		}
 		call, reason := parseCall(line)
 		if reason != "" {
-			return nil, &brokenLog{fmt.Sprintf("'%s' line %d %s", file.name, number, reason)}
+			return nil, broken("'%s' line %d %s", name, number, reason)
 		}
 		calls = append(calls, call)
 	}

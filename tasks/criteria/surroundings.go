@@ -14,6 +14,9 @@ type Surroundings struct {
 	// Trajectory is what the agent did; nil: it is not known, and criteria
 	// that need it fail.
 	Trajectory *Trajectory
+	// Calls are the calls that cli_called counts; nil: Check reads them before it
+	// checks the first criterion.
+	Calls *Calls
 	// Reference reads the reference directory; nil: the task has none.
 	Reference Files
 	// ReferencePath is where the cell has the reference directory.
