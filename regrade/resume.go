@@ -120,8 +120,9 @@ func (r *runner) decide(s *standing, rec *record.Record) {
 // one, or another row than it is of, or this user's own key has signed the row or the
 // verdict, and the verdict is without a signature although a grade would have made
 // one. That what was signed is of a run of another name, as it is in a run directory
-// that was renamed or copied, does not make another verdict a believed one. A grade then refuses the row or makes it good. What no known key has signed, as
-// far as anybody here knows, is believed, as every record is.
+// that was renamed or copied, does not make another verdict a believed one. A grade
+// then refuses the row or makes it good. What no known key has signed, as far as
+// anybody here knows, is believed, as every record is.
 func doubtOf(row *record.Row, rec *record.Record, o Options) string {
 	if o.Keys == nil || !rec.HasVerdict() && dueOf(rec, true) == dueGrade {
 		return ""
