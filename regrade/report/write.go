@@ -24,12 +24,20 @@ type About struct {
 // be written hides nothing else.
 func Write(runDir string, s *record.Summary, about About) error {
 	var errs *multierror.Error
-	errs = multierror.Append(errs, WriteRun(runDir, s))
+	errs = multierror.Append(errs, WriteRun(runDir, s), writeExperiment(runDir, s, about))
+	if !about.Ungraded {
+		errs = multierror.Append(errs, writeSuites(runDir, s.Suites()))
+	}
+	return errs.ErrorOrNil()
+}
+
+// writeExperiment writes the aggregates of the experiment and of its variants.
+func writeExperiment(runDir string, s *record.Summary, about About) error {
 	if about.ExperimentID == "" {
 		about.ExperimentID = "default"
 	}
 	experiment := s.Experiment(about.ExperimentID, about.Description)
-	errs = multierror.Append(errs,
+	errs := multierror.Append(nil,
 		experiment.Write(runDir),
 		record.WriteBelow(runDir, nil, record.ExperimentPage, ExperimentPage(experiment)))
 	for _, id := range experiment.VariantIDs {
@@ -37,11 +45,15 @@ func Write(runDir string, s *record.Summary, about About) error {
 		errs = multierror.Append(errs, v.Write(runDir),
 			record.WriteBelow(runDir, []string{id}, record.VariantPage, VariantPage(v)))
 	}
-	if !about.Ungraded {
-		for _, suite := range s.Suites() {
-			errs = multierror.Append(errs, suite.Write(runDir),
-				record.WriteBelow(runDir, suite.Path(), record.SuitePage, SuitePage(suite)))
-		}
+	return errs.ErrorOrNil()
+}
+
+// writeSuites writes the roll-ups of suites.
+func writeSuites(runDir string, suites []*record.Suite) error {
+	var errs *multierror.Error
+	for _, suite := range suites {
+		errs = multierror.Append(errs, suite.Write(runDir),
+			record.WriteBelow(runDir, suite.Path(), record.SuitePage, SuitePage(suite)))
 	}
 	return errs.ErrorOrNil()
 }
