@@ -96,3 +96,41 @@ func TestAggregatesAreNotMadeOfNothing(t *testing.T) {
 	}
 	holds(t, filepath.Join(dir, "base", record.VariantFile), `"tasks_not_graded": 1`)
 }
+
+// A name that leads elsewhere is no directory of the run, in a summary of a stranger's.
+func TestAggregatesOfStrangeNamesStayInTheRun(t *testing.T) {
+	good := criterion(1, "d", "")
+	dir := runOf(t, nil, row{"base", "a", 0, record.Success, "1.0", "", "", good}, row{"new", "s/1", 0, record.Success, "1.0", "", "s", good})
+	id := regraded(t, dir, row{"new", "s/1", 0, record.Success, "1.0", "", "../../out", good})
+	path := filepath.Join(dir, record.RunFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), `"variant_id": "base"`, `"variant_id": "base/a"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = RefreshAggregates(dir, []record.Identity{id})
+	if err == nil || !strings.Contains(err.Error(), `the variant "base/a" cannot`) || !strings.Contains(err.Error(), `"new/../../out/00" cannot`) {
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{"base/a/" + record.VariantFile, "base/a/" + record.VariantPage, "../out", "out"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+}
+
+// Whoever executes rows again leaves no roll-up of what they were before.
+func TestASuiteTellsOfRowsThatWereExecutedAgain(t *testing.T) {
+	dir := runOf(t, nil, row{"base", "s/1", 0, record.Success, "1.0", "", "s", criterion(1, "d", "")})
+	regraded(t, dir, row{"base", "s/1", 0, record.NotGraded, "null", "", "s", ""})
+	s, _, err := record.Rebuild(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, s, About{Ungraded: true}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, filepath.Join(dir, "base", "s", record.SuiteFile), `"rows_not_graded": 1`, `"passed": false`)
+}

@@ -88,7 +88,11 @@ func ReadExperimentNames(runDir string) (id, description string, ok bool) {
 
 // HasSuiteFile tells whether the suite has a file below the run directory.
 func HasSuiteFile(runDir string, s *Suite) bool {
-	root, err := below(runDir, s.Path(), existing)
+	elements, err := s.elements()
+	if err != nil {
+		return false
+	}
+	root, err := below(runDir, elements, existing)
 	if err != nil {
 		return false
 	}
