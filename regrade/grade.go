@@ -70,6 +70,9 @@ type Options struct {
 	Live *Live
 	// Observe learns that the row was graded, once; nil: nobody does.
 	Observe func(Event)
+	// Missed learns of each suite that a graded row belongs to and that misses a
+	// threshold, once all rows are graded; nil: nobody does.
+	Missed func(*record.Suite)
 
 	summaries *summaries // of many rows; nil: the grade refreshes that of its run itself
 	// summariesEvery is how often they are written meanwhile, of tests; 0: as

@@ -31,6 +31,7 @@ func GradeRows(ctx context.Context, targets []Target, width int, o Options) []Gr
 	o.Start = shared.Start
 	o.Observe = inTurn(o.Observe)
 	o.summaries = newSummaries(o.summariesEvery, func(text string) { warnTo(o.Notice, text) })
+	o.summaries.missed = o.Missed
 	begun := each(ctx, len(targets), width, func(i int) {
 		results[i] = gradeTarget(ctx, targets[i], o)
 	})

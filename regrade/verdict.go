@@ -322,5 +322,7 @@ func (g *grading) refreshRun(v *Verdict) {
 	}
 	if err != nil {
 		g.warn(fmt.Sprintf("no %s was brought up to date: %s", record.RunFile, whyUnwritten(err)))
+		return
 	}
+	refreshAggregates(run, []record.Identity{v.Row}, g.options.Missed, g.warn)
 }

@@ -29,6 +29,9 @@ than the file says is refused, and what differs is named. A DIR without a record
 is graded as a tree that no run has left; the record of that is written to
 --run-dir.
 
+The files of suites, variants and the experiment are made anew with run.json. A
+suite that misses a threshold is named; of one row it changes no exit code.
+
 --check grades again and writes nothing: it shows what differs from the recorded
 verdict, criterion by criterion.
 
@@ -39,8 +42,9 @@ is another, the row depends on what the agent changed in the system.
 
 Exit codes: 0 every gating criterion passed (--check: every verdict is as it is
 recorded); 1 one failed (--check: one differs; --clean-room: the clean room gave
-another verdict), or the grade itself did; 2 the
-command line is wrong, or consent is missing; 130 interrupted.`
+another verdict), or the grade itself did, or with RUN or several rows a suite of
+theirs missed a threshold; 2 the command line is wrong, or consent is missing; 130
+interrupted.`
 
 func evaluateCommand() *cli.Command {
 	layers := &selection{}
@@ -217,10 +221,14 @@ func evaluateRow(c *cli.Context, row *record.Row, o regrade.Options) error {
 		shown := newProgress(c, 1)
 		o.Notice, o.Observe = shown, shown.Observe
 	}
+	var missed []*record.Suite
+	o.Missed = func(suite *record.Suite) { missed = append(missed, suite) }
 	verdict, err := regrade.Grade(c.Context, row, o)
 	if err != nil {
 		return err
 	}
+	// The exit code is the row's own, as upstream's is: its suite is more than it.
+	defer func() { printMissed(besides(c), missed) }()
 	if c.Bool("json") {
 		return ended(exitOf(verdict), nil)
 	}
@@ -248,6 +256,8 @@ func evaluateMany(c *cli.Context, targets []regrade.Target, width int, o regrade
 			o.Observe = shown.Observe
 		}
 	}
+	var missed []*record.Suite
+	o.Missed = func(suite *record.Suite) { missed = append(missed, suite) }
 	results := regrade.GradeRows(c.Context, targets, width, o)
 	shown.End()
 	if o.Check {
@@ -257,7 +267,19 @@ func evaluateMany(c *cli.Context, targets []regrade.Target, width int, o regrade
 	if err := printGraded(c, results); err != nil {
 		code = regrade.Worse(code, regrade.ExitFailed)
 	}
+	if len(missed) > 0 {
+		printMissed(besides(c), missed)
+		code = regrade.Worse(code, regrade.ExitFailed)
+	}
 	return ended(code, regrade.Failures(results))
+}
+
+// besides is where goes what no event says: not between the events.
+func besides(c *cli.Context) io.Writer {
+	if c.Bool("json") {
+		return c.App.ErrWriter
+	}
+	return c.App.Writer
 }
 
 // startEngines starts the real engines, once consent was given.

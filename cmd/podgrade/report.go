@@ -34,9 +34,9 @@ as CSV on standard output. RUN may be a single row with -f html.
 --csv FILE writes the table only, or beside what another option asks for; FILE -
 is standard output.
 
---rebuild makes run.json and run.md anew from the records on the disk. Records
-that cannot be read are named and left out; suite and experiment files stay as
-they are.
+--rebuild makes run.json and run.md anew from the records on the disk, and the
+files of the experiment, of variants and of suites, but for suites of which no row
+was graded. Records that cannot be read are named and left out.
 
 Exit codes: 0 done, whatever the rows came to; 1 there is nothing to report, or
 something could not be read or written; 2 the command line is wrong, or RUN is
@@ -53,15 +53,16 @@ func reportCommand() *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`"},
 			&cli.StringFlag{Name: "junit-xml", Usage: "write JUnit XML to `FILE` too"},
 			&cli.StringFlag{Name: "csv", Usage: "write a table of the rows to `FILE`"},
-			&cli.BoolFlag{Name: "rebuild", Usage: "make run.json and run.md anew from the rows"},
+			&cli.BoolFlag{Name: "rebuild", Usage: "make run.json, and the files of suites, variants and the experiment, anew from the rows"},
 		},
 		OnUsageError: usageError,
 		Action:       reportRun,
 	}
 }
 
-const aggregateHelp = `Makes run.json and run.md of the run in RUN anew from the records of its rows,
-as report --rebuild does, and writes them there or into the directory of -o.
+const aggregateHelp = `Makes run.json of the run in RUN, and the files beside it, anew from the records
+of its rows, as report --rebuild does, and writes them there or into the directory
+of -o.
 
 Exit codes: 0 done; 1 there is no readable record, or the summary could not be
 written; 2 the command line is wrong, or RUN is no run directory.`
@@ -156,7 +157,7 @@ func rebuildRun(c *cli.Context, run, to string) error {
 	if to != run {
 		s.RunID = filepath.Base(to)
 	}
-	if err := report.WriteRun(to, s); err != nil {
+	if err := report.Rebuild(run, to, s); err != nil {
 		return reportError("write the summary of", to, err, regrade.WriteRemedy(err, to, "rebuild the summary again"))
 	}
 	n := s.Counts()
@@ -165,7 +166,6 @@ func rebuildRun(c *cli.Context, run, to string) error {
 		counts += fmt.Sprintf(" / %d not graded", n.Ungraded)
 	}
 	fmt.Fprintf(c.App.Writer, "Aggregated %d task(s) (%s) → %s\n", n.All, counts, policy.Neutral(filepath.Join(to, record.RunFile)))
-	fmt.Fprintln(c.App.Writer, "suite and experiment files are as they were")
 	return nil
 }
 

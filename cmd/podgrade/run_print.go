@@ -143,9 +143,7 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 		troubles = append(troubles, text)
 	}
 	listed(w, troubles)
-	for _, suite := range result.Missed {
-		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
-	}
+	printMissed(w, result.Missed)
 	if len(result.Rows) == 0 {
 		fmt.Fprintln(w, "no row was run: podgrade plan, with the same files and the options that choose and change tasks, says why each file is left out")
 	}
@@ -181,6 +179,13 @@ func printRun(out io.Writer, result *regrade.RunResult, skipped []tasks.Skip) er
 		fmt.Fprintf(w, "report: %s\n", policy.Neutral(filepath.Join(result.Dir, record.RunPage)))
 	}
 	return w.Flush()
+}
+
+// printMissed names the suites that missed a threshold.
+func printMissed(w io.Writer, missed []*record.Suite) {
+	for _, suite := range missed {
+		fmt.Fprintf(w, "the suite %s of %s missed a threshold\n", policy.Neutral(suite.SuiteID), policy.Neutral(suite.VariantID))
+	}
 }
 
 // leftOut counts the task files that took no part in a run; "" when there is none.

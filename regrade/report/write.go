@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -14,8 +15,8 @@ import (
 type About struct {
 	ExperimentID string // "": default
 	Description  string
-	// Ungraded: nothing was meant to be graded (execute), so that there are no
-	// suites to roll up.
+	// Ungraded: nothing was meant to be graded (execute), so that only those suites are
+	// rolled up that have a file already.
 	Ungraded bool
 }
 
@@ -24,24 +25,45 @@ type About struct {
 // be written hides nothing else.
 func Write(runDir string, s *record.Summary, about About) error {
 	var errs *multierror.Error
-	errs = multierror.Append(errs, WriteRun(runDir, s))
+	errs = multierror.Append(errs, WriteRun(runDir, s), writeExperiment(runDir, s, about))
+	suites := s.Suites()
+	if about.Ungraded {
+		// execute makes none, and leaves none that tells of rows as they were before.
+		suites = slices.DeleteFunc(suites, func(suite *record.Suite) bool { return !record.HasSuiteFile(runDir, suite) })
+	}
+	errs = multierror.Append(errs, writeSuites(runDir, suites))
+	return errs.ErrorOrNil()
+}
+
+// writeExperiment writes the aggregates of the experiment and of its variants.
+func writeExperiment(runDir string, s *record.Summary, about About) error {
 	if about.ExperimentID == "" {
 		about.ExperimentID = "default"
 	}
 	experiment := s.Experiment(about.ExperimentID, about.Description)
-	errs = multierror.Append(errs,
+	errs := multierror.Append(nil,
 		experiment.Write(runDir),
 		record.WriteBelow(runDir, nil, record.ExperimentPage, ExperimentPage(experiment)))
 	for _, id := range experiment.VariantIDs {
 		v := experiment.Variants[id]
-		errs = multierror.Append(errs, v.Write(runDir),
-			record.WriteBelow(runDir, []string{id}, record.VariantPage, VariantPage(v)))
-	}
-	if !about.Ungraded {
-		for _, suite := range s.Suites() {
-			errs = multierror.Append(errs, suite.Write(runDir),
-				record.WriteBelow(runDir, suite.Path(), record.SuitePage, SuitePage(suite)))
+		if err := v.Write(runDir); err != nil { // also when it can name no directory
+			errs = multierror.Append(errs, err)
+			continue
 		}
+		errs = multierror.Append(errs, record.WriteBelow(runDir, []string{id}, record.VariantPage, VariantPage(v)))
+	}
+	return errs.ErrorOrNil()
+}
+
+// writeSuites writes the roll-ups of suites.
+func writeSuites(runDir string, suites []*record.Suite) error {
+	var errs *multierror.Error
+	for _, suite := range suites {
+		if err := suite.Write(runDir); err != nil { // also when it can name no directory
+			errs = multierror.Append(errs, err)
+			continue
+		}
+		errs = multierror.Append(errs, record.WriteBelow(runDir, suite.Path(), record.SuitePage, SuitePage(suite)))
 	}
 	return errs.ErrorOrNil()
 }

@@ -122,10 +122,18 @@ func (s *Suite) Path() []string {
 
 // Write writes suite.json below the run directory.
 func (s *Suite) Write(runDir string) error {
-	if _, err := (Identity{VariantID: s.VariantID, TaskID: s.SuiteID}).elements(); err != nil {
+	if _, err := s.elements(); err != nil {
 		return err
 	}
 	return WriteBelow(runDir, s.Path(), SuiteFile, Encode(s))
+}
+
+// elements are those of Path; an error when they cannot name directories.
+func (s *Suite) elements() ([]string, error) {
+	if _, err := (Identity{VariantID: s.VariantID, TaskID: s.SuiteID}).elements(); err != nil {
+		return nil, err
+	}
+	return s.Path(), nil
 }
 
 // criterionFacts are what a suite needs of one criterion of one row.

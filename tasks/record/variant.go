@@ -64,8 +64,12 @@ func variantFrom(tasks []*folded) *Variant {
 	return v
 }
 
-// Write writes variant.json below the run directory.
+// Write writes variant.json below the run directory. The name may be a stranger's: a
+// grade writes it from the run.json that is there.
 func (v *Variant) Write(runDir string) error {
+	if _, err := (Identity{VariantID: v.VariantID, TaskID: VariantFile}).elements(); err != nil {
+		return err
+	}
 	return WriteBelow(runDir, []string{v.VariantID}, VariantFile, Encode(v))
 }
 
