@@ -125,6 +125,16 @@ func TestHowARowEnds(t *testing.T) {
 			beside: map[string]string{"Dockerfile": "FROM localhost/podgrade-test/busybox:1\nRUN echo no such luck && false\n"},
 			want:   ended{record.BuildFailed, record.CategoryBuild, record.ComponentSetup, false, "build"},
 		},
+		"a directory of the build is closed": {
+			text:   agentOf("true") + "sandbox: {driver: docker, docker: {dockerfile_path: Dockerfile, network: none}}\n",
+			beside: map[string]string{"Dockerfile": "FROM localhost/podgrade-test/busybox:1\n"},
+			change: func(task *tasks.Task) {
+				if err := os.Mkdir(filepath.Join(filepath.Dir(task.Sandbox.Docker.DockerfilePath), "closed"), 0); err != nil {
+					panic(err)
+				}
+			},
+			want: ended{record.BuildFailed, record.CategoryBuild, record.ComponentSetup, false, "closed"},
+		},
 		"a reference is not there": {
 			text: agentOf("true") + sealedBusybox + "reference: {directory: nowhere}",
 			want: ended{record.Error, record.CategorySetup, record.ComponentSetup, false, "reference"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +67,11 @@ func (e *execution) build(ctx context.Context) error {
 			Do: "build the image beforehand and name it as docker.image"}
 	}
 	var err error
-	if e.context, err = treeDigest(order.ContextDir, nil, without); err != nil {
+	e.context, err = treeDigest(order.ContextDir, nil, without)
+	switch {
+	case errors.Is(err, fs.ErrPermission): // Podman, which reads all of it, would not say what
+		return buildFailed(setup.Dockerfile, fmt.Errorf("its directory cannot be read: %w", err))
+	case err != nil:
 		e.warn("the record holds no digest of the build's directory: " + err.Error())
 	}
 	pin, err := e.engines.Build(building, order)

@@ -13,6 +13,8 @@ func (e *execution) sign(made *record.Record) {
 	if e.options.Keys == nil {
 		return
 	}
+	// What was signed at this place before was of another execution.
+	note(e.options.Keys, e.row, policy.VerdictHalf, false, e.warn)
 	if e.accepted.Place() != policy.InCell || e.settled == nil {
 		note(e.options.Keys, e.row, policy.RowHalf, false, e.warn)
 		return
