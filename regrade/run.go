@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,6 +108,7 @@ func Run(ctx context.Context, jobs []Job, o RunOptions) (*RunResult, error) {
 		return nil, err
 	}
 	r.fingerprint()
+	r.tellOfOthers()
 	r.shared = Share(o.Execute.Start, o.Execute.Notice)
 	for i, s := range r.rows {
 		if s.due == dueExecute {
@@ -138,6 +140,27 @@ func (r *runner) fingerprint() {
 	}
 	if err := r.options.Fingerprint.Write(r.options.Dir); err != nil {
 		r.warn(record.FingerprintFile + " could not be written: " + err.Error())
+	}
+}
+
+// tellOfOthers warns of rows on the disk that no task file of now gives: the summary is
+// of the rows of now, and a forgotten option must not look like a better run.
+func (r *runner) tellOfOthers() {
+	if !r.options.Resume {
+		return
+	}
+	of := map[string]bool{}
+	for _, s := range r.rows {
+		of[s.job.Identity().String()] = true
+	}
+	dirs, err := record.RowDirs(r.options.Dir)
+	if err != nil {
+		return // a row that cannot be looked at is an error of that row
+	}
+	others := slices.DeleteFunc(dirs, func(dir string) bool { return of[dir] })
+	if len(others) > 0 {
+		r.warn(fmt.Sprintf("records in the run directory that the task files and options of now give no row of: %d, such as %s; its summary leaves them out, and podgrade report --rebuild takes them in",
+			len(others), others[0]))
 	}
 }
 
