@@ -15,7 +15,7 @@ import (
 // ErrHalfMade is wrapped when Podman cannot say what its store holds, because of an
 // image that a killed Podman left without a manifest. It is in the way of every list,
 // and of every image that has a layer in common with it.
-var ErrHalfMade = errors.New("Podman's store holds an image that is half made, as a killed Podman leaves it")
+var ErrHalfMade = errors.New("an image in Podman's store is half made, as a killed Podman leaves it")
 
 // halfMadeWords are Podman's of it; in them is the image's id.
 var halfMadeWords = regexp.MustCompile(`locating item named "manifest" for image with ID "([0-9a-f]{64})"`)
