@@ -229,13 +229,5 @@ func (h *Host) deadContainers(ctx context.Context) ([]Leftover, error) {
 	return dead, nil
 }
 
-// removeContainer removes a container; when its processes ended with its podgrade,
-// Podman finds out about that in a first attempt that fails.
-func (h *Host) removeContainer(ctx context.Context, id string) error {
-	args := []string{"rm", "--force", "--ignore", "--time=0", "--", id}
-	_, err := h.podmanSays(ctx, args...)
-	if err != nil {
-		_, err = h.podmanSays(ctx, args...)
-	}
-	return err
-}
+// removeContainer removes a container.
+func (h *Host) removeContainer(ctx context.Context, id string) error { return h.forceRemove(ctx, id) }

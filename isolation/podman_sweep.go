@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // sweepContainers removes the containers that a run noted and did not remove:
@@ -17,11 +18,30 @@ func (h *Host) sweepContainers(ctx context.Context, run string) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	if _, err := h.podmanSays(ctx, append([]string{"rm", "--force", "--time=0", "--ignore", "--"}, names...)...); err != nil {
+	if err := h.forceRemove(ctx, names...); err != nil {
 		return &Fault{Tried: "remove containers", On: strings.Join(names, " "), Why: err, Do: "podman rm --force " + strings.Join(names, " ")}
 	}
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(filepath.Join(containerList(run), name)))
+	}
+	return err
+}
+
+// Podman takes a container whose processes have ended with its podgrade for one that
+// runs, until it tries to kill it. That attempt fails, and finds it out.
+const (
+	removeTries = 4
+	removePause = 50 * time.Millisecond
+)
+
+// forceRemove removes containers, as many as there still are of these.
+func (h *Host) forceRemove(ctx context.Context, names ...string) (err error) {
+	args := append([]string{"rm", "--force", "--ignore", "--time=0", "--"}, names...)
+	for try := range removeTries {
+		if _, err = h.podmanSays(ctx, args...); err == nil || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(time.Duration(try) * removePause)
 	}
 	return err
 }
