@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,8 +90,9 @@ func (h *Host) removeHalfMade(ctx context.Context, id string) error {
 	if !slices.ContainsFunc(now, func(l Leftover) bool { return l.Name == id }) {
 		return errors.New("it is not half made any more, or is being made now")
 	}
-	if _, err = h.podmanSays(ctx, "image", "inspect", "--", id); err == nil {
-		return errors.New("podman can read it, so it stays")
+	_, err = h.podmanSays(ctx, "image", "inspect", "--", id)
+	if err == nil || !strings.Contains(halfMadeWords.FindString(err.Error()), id) {
+		return errors.Join(errors.New("podman does not say that it is half made, so it stays"), err)
 	}
 	_, err = h.podmanSays(ctx, "rmi", "--", id)
 	return err

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"strings"
@@ -11,10 +12,15 @@ import (
 // mostLinks is how many links the kernel follows in one path (path_resolution(7)).
 const mostLinks = 40
 
+// mostSteps bounds how many names of an image are looked at for links, whatever links
+// the image brings: some twenty times as many as a whole Debian has.
+const mostSteps = 1 << 20
+
 // trail is all that a path of an image leads through, each link resolved: the links on
 // its way, by where they lie, and the place at its end, whatever is there. Whoever
 // changes one of them gives the path another meaning, and touches nothing else of it.
-func trail(root int, name string) []string {
+// Each name that is looked at is taken from left; with none left it ends early.
+func trail(root int, name string, left *int) []string {
 	var places []string
 	at, rest := "", strings.Split(name, "/")
 	for len(rest) > 0 {
@@ -26,6 +32,10 @@ func trail(root int, name string) []string {
 		case "..":
 			at = strings.TrimPrefix(path.Dir("/"+at), "/")
 			continue
+		}
+		if *left--; *left < 0 {
+			*left = 0
+			return places
 		}
 		at = path.Join(at, next)
 		target, isLink := linkInRoot(root, at)
@@ -66,7 +76,8 @@ func linksInRoot(root int, dir string) (links, all []string) {
 	if err != nil {
 		return nil, nil
 	}
-	open := os.NewFile(uintptr(fd), dir)
+	// By this name it is asked what an entry is, where the file system does not say.
+	open := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
 	defer open.Close()
 	entries, _ := open.ReadDir(-1)
 	for _, e := range entries {
@@ -80,7 +91,7 @@ func linksInRoot(root int, dir string) (links, all []string) {
 
 // standsOn notes all that a path of the image leads through, and what that lies in.
 func (t *toolbox) standsOn(name string) {
-	for _, place := range trail(t.lower, name) {
+	for _, place := range trail(t.lower, name, &t.steps) {
 		for ; place != "" && place != "."; place = path.Dir(place) {
 			t.stands[place] = true
 		}

@@ -50,6 +50,7 @@ type toolbox struct {
 	// through, links above all, with every directory above them.
 	stands    map[string]bool
 	libraries map[string]bool // names of those that the loader finds
+	steps     int             // that are left to follow links; with none, any path may be one
 
 	found []string // absolute paths
 	more  int
@@ -58,7 +59,7 @@ type toolbox struct {
 // openToolbox looks at an image whose root is lower. A directory that cannot
 // be looked into holds no program that a criterion could start.
 func openToolbox(lower int, searchPath string) *toolbox {
-	t := &toolbox{lower: lower, names: map[string]bool{}, stands: map[string]bool{}, libraries: map[string]bool{}}
+	t := &toolbox{lower: lower, names: map[string]bool{}, stands: map[string]bool{}, libraries: map[string]bool{}, steps: mostSteps}
 	for _, file := range startFiles {
 		t.standsOn(file)
 	}
@@ -121,7 +122,7 @@ func (t *toolbox) notice(name string) {
 }
 
 func (t *toolbox) concerns(name string) bool {
-	if t.stands[name] { // it, or all that it lies in
+	if t.stands[name] || t.steps == 0 { // it, or all that it lies in
 		return true
 	}
 	dir, base := path.Split(name)
@@ -178,12 +179,6 @@ func expectedInRoot(root int, dir string) string {
 }
 
 func namesInRoot(root int, dir string) []string {
-	fd, err := openInRoot(root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil
-	}
-	open := os.NewFile(uintptr(fd), dir)
-	defer open.Close()
-	names, _ := open.Readdirnames(-1)
-	return names
+	_, all := linksInRoot(root, dir)
+	return all
 }

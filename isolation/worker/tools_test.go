@@ -91,11 +91,32 @@ func TestTrail(t *testing.T) {
 		"a/./b/../b": {"a/b"},
 		"/":          {""},
 	} {
-		if got := trail(root, name); !slices.Equal(got, want) {
+		left := 1000
+		if got := trail(root, name, &left); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if got := trail(root, "loop/x"); len(got) != mostLinks+1 {
+	left := 1000
+	if got := trail(root, "loop/x", &left); len(got) != mostLinks+1 {
 		t.Errorf("a loop: %d places", len(got))
+	}
+	left = 2
+	if got := trail(root, "a/b/abs", &left); len(got) != 0 || left != 0 {
+		t.Errorf("of two names: %q, and %d are left", got, left)
+	}
+}
+
+// An image whose links lead on and on costs no more than a bound, and nothing that an
+// agent changed on it goes without a stamp.
+func TestAnImageOfTooManyLinksIsAllDoubted(t *testing.T) {
+	root := imageWith(t, "bin/sh")
+	tools := openToolbox(root, "/bin")
+	if tools.steps == 0 || tools.concerns("opt/file") {
+		t.Fatalf("%d steps are left of a small image", tools.steps)
+	}
+	tools.steps = 1
+	tools.standsOn("bin/sh")
+	if !tools.concerns("opt/file") {
+		t.Error("links that nobody followed do not count")
 	}
 }
